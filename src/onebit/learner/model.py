@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -26,7 +27,7 @@ from onebit.engine.schedule import NOTHING
 from onebit.errors import InputError, OnebitError, OnebitWarning, OutOfMemoryError, brief
 from onebit.features.features import Features
 from onebit.features.rows import Row, Rows, convert_rows, filled_cells, squared_lengths
-from onebit.spaces.choose import MOST_BYTES, SLACK, Arrays, Blueprint, Form, Routing, SpaceChoice
+from onebit.spaces.choose import MOST_BYTES, SLACK, Arrays, Blueprint, Form, KernelChoice, Routing, SpaceChoice
 from onebit.spaces.dense import DenseRows
 from onebit.spaces.layout import refuse_unlike
 from onebit.spaces.sparse import SparseRows
@@ -167,10 +168,12 @@ class Model:
 
     def _blueprint(self, least: int = 1) -> Blueprint:
         """Plan the space for the known features, or for `least` columns if more; allocate nothing."""
-        features, heads = self.features, self.heads
-        self.planned = self.planned or heads
-        form = Form(features.space == "dense", max(least, features.columns), bool(features.named), features.dtype)
-        return self.space_choice.blueprint(self.params, form, heads, self.planned)
+        self.planned = self.planned or self.heads
+        return self.space_choice.blueprint(self.params, self._form(least), self.heads, self.planned)
+
+    def _form(self, least: int = 1) -> Form:
+        features = self.features
+        return Form(features.space == "dense", max(least, features.columns), bool(features.named), features.dtype)
 
     def _make_space(self, blueprint: Blueprint, arrays: Arrays | None = None) -> None:
         """Create the space, from saved arrays if given."""
@@ -328,14 +331,14 @@ class Model:
 
     def refuse_unstorable(self, rows: int) -> None:
         """Raise an error if a kernel without a budget might store more rows than fit into memory."""
-        features = self.features
-        form = Form(features.space == "dense", max(1, features.columns), bool(features.named), features.dtype)
-        needed = self.space_choice.stored_bytes(self.params, form, self.heads, rows)
-        require_memory(
-            needed,
-            f"a kernel without a budget, which may store each of {rows:,} rows,",
-            "give max_support, the most rows that are stored, or take fewer rounds",
-        )
+        choice = self.space_choice
+        if isinstance(choice, KernelChoice) and not choice.plan.budget:
+            full = replace(choice, plan=choice.plan._replace(budget=rows))
+            require_memory(
+                full.blueprint(self.params, self._form(), self.heads, self.heads).layout.nbytes,
+                f"a kernel without a budget, which may store each of {rows:,} rows,",
+                "give max_support, the most rows that are stored, or take fewer rounds",
+            )
 
 
 def longest_row(rule: Rule, params: Any) -> float:

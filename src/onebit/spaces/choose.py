@@ -12,7 +12,7 @@ replay and a copy elsewhere make the same one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -87,10 +87,6 @@ class SpaceChoice:
         """
         kind = Dense if form.dense else Sparse
         return Blueprint.of(kind, heads, form.columns, self.bias, form.dtype)
-
-    def stored_bytes(self, params: Any, form: Form, heads: int, rows: int) -> int:
-        """Return the bytes needed to store this many rows if all may be stored without limit; else 0."""
-        return 0
 
     def settled(self, params: Any, space: Any) -> Any:
         """Return the rule's record, completed with what is known once there is a space."""
@@ -188,12 +184,6 @@ class KernelChoice(SpaceChoice):
         plan = self.plan._replace(kernel=Kernel.read(self.text, form.columns))
         kind = KernelDense if form.dense else KernelSparse
         return Blueprint.of(kind, heads, form.columns, self.bias, form.dtype, plan)
-
-    def stored_bytes(self, params: Any, form: Form, heads: int, rows: int) -> int:
-        """Return the bytes that a budget of this many rows would take; 0 if there is a budget already."""
-        if self.plan.budget:
-            return 0
-        return replace(self, plan=self.plan._replace(budget=rows)).blueprint(params, form, heads, heads).layout.nbytes
 
     def sq_norms(self, sq_norms: NDArray[np.float64]) -> NDArray[np.float64]:
         return self.plan.kernel.selves(sq_norms)

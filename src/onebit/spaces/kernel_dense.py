@@ -52,15 +52,6 @@ class KernelDense(KernelDenseArrays, KernelSpace):
     __slots__ = ()
     example_rows = staticmethod(DenseSpace.example_rows)
 
-    def roomier(self, rows: DenseRows) -> KernelDense:
-        parts = self.more_blocks()
-        supports = np.zeros((len(parts["weights"]), *self.supports.shape[1:]), dtype=self.supports.dtype)
-        supports[: len(self.supports)] = self.supports
-        return self._replace(supports=supports, **parts)
-
-    def copy_into(self, larger: KernelDense) -> KernelDense:
-        return self._replace(**self.more_heads(larger.room[0]))
-
     @property
     def room(self) -> tuple[int, int]:
         return self.weights.shape[1], self.supports.shape[1]

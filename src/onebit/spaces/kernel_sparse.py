@@ -70,11 +70,8 @@ class KernelSparse(KernelSparseArrays, KernelSpace):
 
     def roomier(self, rows: SparseRows) -> KernelSparse:
         """Return a copy without holes and with room for more rows, including the longest of these."""
-        room = self._replace(**self.more_blocks()) if kernel.needs_room(self) else self
+        room = super().roomier(rows) if kernel.needs_room(self) else self
         return room._packed(self.stored(), longest=int(np.diff(rows.starts).max(initial=0)))
-
-    def copy_into(self, larger: KernelSparse) -> KernelSparse:
-        return self._replace(spread=larger.spread, **self.more_heads(larger.room[0]))
 
     @property
     def room(self) -> tuple[int, int]:

@@ -121,10 +121,13 @@ class KernelSpace(Space):
         refuse_length("coefficients", arrays["coefficients"].shape[1], stored)
         for name in ("norms", "selves"):
             refuse_length(name, len(arrays[name]), stored)
-        blocks = max(1, -(-stored // LANES))
-        heads = self.weights.shape[1]
+        return self._filled(arrays, max(1, -(-stored // LANES)))
+
+    def _filled(self: Any, arrays: dict[str, NDArray[Any]], blocks: int) -> Any:
+        """Return a space like this one with the state from `arrays`, of as many heads or fewer, in so many blocks."""
+        stored, heads = int(arrays["counts"][STORED]), self.weights.shape[1]
         weights = np.zeros((heads, blocks * LANES), dtype=self.weights.dtype)
-        weights[:, :stored] = arrays["coefficients"]
+        weights[: len(arrays["coefficients"]), :stored] = arrays["coefficients"]
         lengths = {name: np.zeros(blocks * LANES) for name in ("norms", "selves", "values", "others")}
         for name in ("norms", "selves"):
             lengths[name][:stored] = arrays[name]
@@ -137,22 +140,13 @@ class KernelSpace(Space):
         rows = {name.removeprefix("support_"): part for name, part in arrays.items() if name.startswith("support_")}
         return filled.with_rows(rows)
 
-    def more_blocks(self: Any) -> dict[str, Any]:
-        """Return the parts common to both kernel spaces with room for twice the rows, or up to the budget."""
-        blocks = len(self.weights)
-        wanted = 2 * blocks if self.budget == 0 else min(2 * blocks, -(-self.budget // LANES))
-        parts = {"weights": np.zeros((wanted, *self.weights.shape[1:]), dtype=self.weights.dtype)}
-        parts["weights"][:blocks] = self.weights
-        for name in ("norms", "selves", "values", "others"):
-            parts[name] = np.zeros(wanted * LANES)
-            parts[name][: blocks * LANES] = getattr(self, name)
-        return parts
+    def copy_into(self: Any, larger: Any) -> Any:
+        return larger._filled(self.arrays(None), len(self.weights))
 
-    def more_heads(self: Any, heads: int) -> dict[str, Any]:
-        """Return the parts that change when heads are added, with coefficients 0 for the new ones."""
-        weights = np.zeros((len(self.weights), heads, LANES), dtype=self.weights.dtype)
-        weights[:, : self.weights.shape[1]] = self.weights
-        return {"weights": weights, "last": np.zeros(heads), "gone": np.zeros(heads)}
+    def roomier(self: Any, rows: Any) -> Any:
+        """Return a copy with room for twice as many stored rows, or up to the budget."""
+        blocks = 2 * len(self.weights)
+        return self._filled(self.arrays(None), min(blocks, -(-self.budget // LANES)) if self.budget else blocks)
 
     def matrix(self) -> Any:
         """Raise InputError: a kernel space has no weights of features."""

@@ -20,10 +20,8 @@ SIDE = 8  # number of lines that lie side by side
 TOGETHER = 8  # number of vectors whose products are subtracted from a matrix at once
 PIECE = SIDE * TILE  # numbers in eight lines of a tile
 DEPENDENT = 1e-10  # a vector with less than this left (squared) counts as dependent on the others
-DIAGONAL, NOISE = (
-    1e-10,
-    1e-17,
-)  # off-diagonal moments below this share of those on the diagonal, or of their sum, count as 0
+# Off-diagonal moments below this share of those on the diagonal, or of their sum, count as 0.
+DIAGONAL, NOISE = 1e-10, 1e-17
 LEAST_PIVOT = 1e-9  # least share of a variance that is left after the others
 
 
@@ -190,18 +188,10 @@ def downdate(tiles: NDArray[Any], vectors: NDArray[Any], size: int) -> bool:
         tile = line // TILE * TILE
         for column in range(0, tile + TILE, TILE):
             factor = half if column == tile else whole  # the diagonal is stored halved
-            one, two, three, four = (
-                load(tiles, place),
-                load(tiles, place + TILE),
-                load(tiles, place + 2 * TILE),
-                load(tiles, place + 3 * TILE),
-            )
-            five, six, seven, eight = (
-                load(tiles, place + 4 * TILE),
-                load(tiles, place + 5 * TILE),
-                load(tiles, place + 6 * TILE),
-                load(tiles, place + 7 * TILE),
-            )
+            one, two = load(tiles, place), load(tiles, place + TILE)
+            three, four = load(tiles, place + 2 * TILE), load(tiles, place + 3 * TILE)
+            five, six = load(tiles, place + 4 * TILE), load(tiles, place + 5 * TILE)
+            seven, eight = load(tiles, place + 6 * TILE), load(tiles, place + 7 * TILE)
             for begin in range(0, TOGETHER * size, size):
                 value, own = fused(factor, load(vectors, begin + column), nothing), vectors[begin + line : begin + size]
                 one, two = fused(value, spread(own[0]), one), fused(value, spread(own[1]), two)
