@@ -104,7 +104,7 @@ class Model:
         if self.features.space is None or self.features.named is None:
             raise InputError("this learner does not know its features yet: show it a row first")
         self._make_space(self._blueprint())
-        if self.space_choice.routes and self.features.may_change_form:
+        if self.rule.composite and self.features.may_change_form:  # it has a space for either form of rows
             self.routing = Routing(self.features.space)
 
     def make_room(self, rows: Row | Rows | None = None) -> None:
@@ -323,7 +323,7 @@ class Model:
         """
         params, _ = self.rule.settle(classes, self.parameters)
         heads, dense_forms = self.rule.heads(params), [dense]
-        if self.space_choice.routes and dense and Routing("dense").may_move(columns):
+        if self.rule.composite and dense and Routing("dense").may_move(columns):
             dense_forms.append(False)
         named, dtype = bool(self.features.named), self.features.dtype
         forms = [Form(is_dense, max(1, columns), named, dtype) for is_dense in dense_forms]

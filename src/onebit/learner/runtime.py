@@ -208,8 +208,9 @@ class Runtime:
         >>> onebit.LinUCB(classes=2, ridge=0.5).runtime.variances([1.0, 1.0])
         array([4., 4.])
         """
-        if self.space_choice.no_variances is not None:
-            raise InputError(f"{self.rule.title} {self.space_choice.no_variances}, so its scores have no variance")
+        if self.rule.second_order is None:
+            why = "has several members" if self.rule.composite else "keeps no covariance"
+            raise InputError(f"{self.rule.title} {why}, so its scores have no variance")
         with self.lock:
             self.decide_one(x, 0)
             heads = self.model.heads

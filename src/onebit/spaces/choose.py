@@ -106,19 +106,9 @@ class SpaceChoice:
         return None
 
     @property
-    def routes(self) -> bool:
-        """True if the first rows that are learnt decide between dense and sparse form."""
-        return False
-
-    @property
     def slack(self) -> float:
         """What the bias feature adds to the allowed squared length of a row, as rules do not count it."""
         return float(self.bias)
-
-    @property
-    def no_variances(self) -> str | None:
-        """Why scores have no variance; None if they have one."""
-        return "keeps no covariance"
 
     def weights(self, space: Any, known: int) -> NDArray[Any]:
         """Return the weights of the known features: one line for each head, with the bias as last column."""
@@ -160,10 +150,6 @@ class CovarianceChoice(SpaceChoice):
         """Record whether the matrix is full; this does not change when classes are added."""
         whole = isinstance(space, FullDense | JointDense)
         return params._replace(matrix=int(Covariance.FULL if whole else Covariance.DIAGONAL))
-
-    @property
-    def no_variances(self) -> str | None:
-        return None
 
 
 @dataclass(frozen=True)
@@ -217,15 +203,6 @@ class CompositeChoice(SpaceChoice):
         assert self.rule.composite is not None
         blueprint: Blueprint = self.rule.composite.space(params, form, heads, planned, self.seed)
         return blueprint
-
-    @property
-    def routes(self) -> bool:
-        """True: the rule has a space for either form of rows, and the learner chooses."""
-        return True
-
-    @property
-    def no_variances(self) -> str | None:
-        return "has several members"
 
     def weights(self, space: Any, known: int) -> NDArray[Any]:
         matrix: NDArray[Any] = space.matrix(known)
