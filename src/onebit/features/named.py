@@ -6,6 +6,7 @@ import hashlib
 import math
 import numbers
 import re
+import warnings
 from collections.abc import Collection, Mapping
 from itertools import count
 from typing import Any, NamedTuple
@@ -23,6 +24,9 @@ _known: dict[str, int] = {}
 # For ASCII texts: a word consists of letters, digits and underscores. Other characters become
 # spaces, and letters become lower case.
 _LOWERED = bytes(ord(chr(one).lower()) if WORD.match(chr(one)) else 32 for one in range(128)) + bytes(range(128, 256))
+
+# Numbers that are too large are refused with a sentence (as in `features.rows`).
+warnings.filterwarnings("ignore", "(overflow|invalid value) encountered in dot", RuntimeWarning, re.escape(__name__))
 
 Named = dict[str, float] | str  # the copy that a decision keeps of a dict or a text
 
@@ -75,8 +79,10 @@ def read_dict(x: Mapping[Any, Any], largest: float) -> NamedRow:
             values = np.fromiter(x.values(), np.float64, len(x))
         except OverflowError:  # an integer too large for a float
             values = np.array([math.inf])
-        with np.errstate(over="ignore", invalid="ignore"):
+        try:
             fits = values.dot(values) < largest * largest
+        except RuntimeWarning:  # the user has turned warnings into errors
+            fits = False
         if fits:
             kept = dict(zip(x, values.tolist(), strict=True)) if int in kinds else dict(x)
             return NamedRow(kept, kept, values)

@@ -287,10 +287,9 @@ def join_rows(parts: Sequence[Row]) -> Rows:
 def copy_rows(rows: Rows) -> list[NDArray[Any] | SparseRows]:
     """Copy each row, in the form that a decision keeps."""
     if isinstance(rows, DenseRows):
-        kept = [row.copy() for row in rows.values]
-        for row in kept:
-            row.setflags(write=False)
-        return [*kept]
+        values = rows.values.copy()
+        values.setflags(write=False)
+        return [*values]
     parts = [slice_sparse(rows, number) for number in range(rows.height)]
     return [part._replace(values=part.values.copy(), columns=part.columns.copy()) for part in parts]
 

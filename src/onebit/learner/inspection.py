@@ -48,7 +48,7 @@ def copy_weights(runtime: Runtime) -> NDArray[Any]:
     with runtime.lock:
         if runtime.model.space is None:
             raise InputError("this learner has seen no x yet, so it has no weights")
-        return runtime.space_choice.weights(runtime.model.space, runtime.features.columns)
+        return runtime.model.space.matrix(runtime.features.columns)  # type: ignore[no-any-return]
 
 
 def score_row(runtime: Runtime, x: Any) -> NDArray[np.float64]:

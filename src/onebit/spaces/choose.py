@@ -110,11 +110,6 @@ class SpaceChoice:
         """What the bias feature adds to the allowed squared length of a row, as rules do not count it."""
         return float(self.bias)
 
-    def weights(self, space: Any, known: int) -> NDArray[Any]:
-        """Return the weights of the known features: one line for each head, with the bias as last column."""
-        matrix: NDArray[Any] = space.matrix()
-        return np.concatenate([matrix[:, :known], matrix[:, matrix.shape[1] - self.bias :]], axis=1)
-
 
 @dataclass(frozen=True)
 class CovarianceChoice(SpaceChoice):
@@ -203,10 +198,6 @@ class CompositeChoice(SpaceChoice):
         assert self.rule.composite is not None
         blueprint: Blueprint = self.rule.composite.space(params, form, heads, planned, self.seed)
         return blueprint
-
-    def weights(self, space: Any, known: int) -> NDArray[Any]:
-        matrix: NDArray[Any] = space.matrix(known)
-        return matrix
 
 
 def choose(rule: Rule, options: Options) -> SpaceChoice:

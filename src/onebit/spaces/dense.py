@@ -43,7 +43,7 @@ class DenseSpace(Space):
     def room(self: Any) -> tuple[int, int]:
         return self.weights.shape[0], self.weights.shape[1] - self.bias
 
-    def matrix(self: Any) -> Any:
+    def matrix(self: Any, known: int) -> Any:
         return self.weights * self.weights.dtype.type(self.scale[0])
 
     def contributions(self: Any, rows: DenseRows, contrast: Contrast) -> Contributions:

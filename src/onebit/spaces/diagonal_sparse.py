@@ -63,8 +63,8 @@ class DiagonalSparse(DiagonalSparseArrays, SparseSpace):
     def room(self) -> tuple[int, int]:
         return self.heads, len(self.weights) - self.bias
 
-    def matrix(self) -> Any:
-        weights = self.weights[:, : self.heads].T
+    def matrix(self, known: int) -> Any:
+        weights = self.weights[: self.bias + known, : self.heads].T
         return np.roll(weights, -self.bias, axis=1) * weights.dtype.type(self.scale[0])
 
 

@@ -103,8 +103,9 @@ class Sparse(SparseArrays, SparseSpace):
     def room(self) -> tuple[int, int]:
         return self.weights.shape[1], self.weights.shape[0] - self.bias
 
-    def matrix(self) -> Any:
-        return np.roll(self.weights.T, -self.bias, axis=1) * self.weights.dtype.type(self.scale[0])
+    def matrix(self, known: int) -> Any:
+        weights = self.weights[: self.bias + known].T
+        return np.roll(weights, -self.bias, axis=1) * weights.dtype.type(self.scale[0])
 
 
 def score(space: Sparse, rows: SparseRows, row: int, scores: Vector) -> float:

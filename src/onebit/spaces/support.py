@@ -148,6 +148,6 @@ class KernelSpace(Space):
         blocks = 2 * len(self.weights)
         return self._filled(self.arrays(None), min(blocks, -(-self.budget // LANES)) if self.budget else blocks)
 
-    def matrix(self) -> Any:
+    def matrix(self, known: int) -> Any:
         """Raise InputError: a kernel space has no weights of features."""
         raise InputError(NO_WEIGHTS)
