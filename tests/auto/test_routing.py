@@ -27,7 +27,6 @@ from onebit.experiments.trials.shared_data import group_by_data
 from onebit.learner import loop_calls
 from onebit.learner.learner import Learner, copy_learner
 from onebit.learner.state import dump_state, load_state
-from onebit.rules import registry
 from onebit.service.inputs import Inputs
 from onebit.service.task import warm
 from onebit.sklearn import BanditClassifier
@@ -469,14 +468,14 @@ def test_a_service_has_all_compiled_before_a_task_moves(monkeypatch: pytest.Monk
     assert state(learner) == before
 
 
-def test_the_memory_of_a_task_is_that_of_the_larger_form() -> None:
-    rule, learnt = registry()[RULE], learner_of().runtime.model
+def test_the_memory_of_a_task_is_that_of_the_larger_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    learnt = learner_of().runtime.model
     for classes in (5, 300):
         either = learnt.size(classes, LEAST_SPARSE, True)
         sparse = learnt.size(classes, LEAST_SPARSE, False)
-        object.__setattr__(rule, "routes", False)
-        dense = learnt.size(classes, LEAST_SPARSE, True)
-        object.__setattr__(rule, "routes", True)
+        with monkeypatch.context() as patch:
+            patch.setattr(Routing, "may_move", lambda self, columns: False)
+            dense = learnt.size(classes, LEAST_SPARSE, True)
         assert either == max(dense, sparse)
 
 
