@@ -38,7 +38,6 @@ def test_in_a_clone_the_clone_is_installed(monkeypatch: pytest.MonkeyPatch, tmp_
     assert source_folder() == ROOT.parents[1]
     monkeypatch.chdir(ROOT.parents[1])
     assert install_command("serve") == 'pip install ".[serve]"'
-    assert install_command("serve", upgrade=True) == 'pip install --upgrade ".[serve]"'
     monkeypatch.chdir(tmp_path)
     assert install_command("serve") == f'pip install "{ROOT.parents[1]}[serve]"'
 

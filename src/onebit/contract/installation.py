@@ -30,13 +30,13 @@ def source_folder() -> Path | None:
     return folder if (folder / "pyproject.toml").is_file() else None
 
 
-def install_command(extra: str, upgrade: bool = False) -> str:
+def install_command(extra: str) -> str:
     """Return the command that installs an extra: by name, or by path if installed from a clone."""
     folder = source_folder()
     if folder is None:
-        return f'pip install {"--upgrade " if upgrade else ""}"onebit[{extra}]"'
+        return f'pip install "onebit[{extra}]"'
     here = "." if folder == Path.cwd() else str(folder)
-    return f'pip install {"--upgrade " if upgrade else ""}"{here}[{extra}]"'
+    return f'pip install "{here}[{extra}]"'
 
 
 def list_extras() -> dict[str, list[str]]:

@@ -16,6 +16,7 @@ IdLike = int | str | np.integer[Any] | uuid.UUID  # types accepted as the id of 
 ID_LIMIT = 2**63  # exclusive upper limit of numeric ids and seeds
 MAX_COUNT = 10**15  # machine code counts rounds in quarters; larger counts of anything are unrealistic
 CLASS_BYTES = 250  # memory that the name of a class takes
+MOST_JOINED = 12  # names in a message
 MAX_RUNS = 10**6  # each has a record in memory, and a sweep's fresh seeds start at this offset
 
 
@@ -129,11 +130,13 @@ def checked_seed(seed: object) -> int:
     raise InputError(f"seed is {brief(seed)}, but must be a whole number from 0 to 2^63 - 1")
 
 
-def join_names(names: Iterable[object], most: int = 12) -> str:
+def join_names(names: Iterable[object]) -> str:
     """Join quoted names for a message, shortening long lists.
 
     >>> join_names(["a", "b"])
     "'a', 'b'"
     """
     found = list(names)
-    return ", ".join(map(brief, found[:most])) + (f" and {len(found) - most} more" if len(found) > most else "")
+    return ", ".join(map(brief, found[:MOST_JOINED])) + (
+        f" and {len(found) - MOST_JOINED} more" if len(found) > MOST_JOINED else ""
+    )
