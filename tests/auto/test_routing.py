@@ -380,7 +380,7 @@ def test_it_says_which_form_and_why() -> None:
     other = learner_of()
     step(other, dense, labels, 0, 20)
     assert other.describe().form == "rows came dense, 2 % filled: treated as sparse"
-    assert Routing("dense", ROWS, ROWS).said(1000, "sparse") == "rows came dense, 0.1 % filled: treated as sparse"
+    assert Routing("dense", ROWS, ROWS).describe(1000, "sparse") == "rows came dense, 0.1 % filled: treated as sparse"
 
 
 def test_what_would_take_too_much_memory_stays_as_it_came(monkeypatch: pytest.MonkeyPatch) -> None:

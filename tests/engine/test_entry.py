@@ -1,4 +1,4 @@
-"""One row at a time with arguments that were laid out: the same bits as any other way into the loop, whatever is replaced meanwhile."""
+"""One row at a time with arguments that are packed once: the same bits as any other way into the loop, whatever is replaced meanwhile."""
 
 from __future__ import annotations
 
@@ -52,17 +52,17 @@ def state(learner: Learner) -> Any:
     return manifest, {name: array.tobytes() for name, array in arrays.items()}
 
 
-def is_laid_out(learner: Learner) -> bool:
-    return learner.runtime.model.laid_out is not None
+def has_row_loop(learner: Learner) -> bool:
+    return learner.runtime.model.row_loop is not None
 
 
 @pytest.fixture
 def never(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], Any]:
-    """Does something without ever laying out arguments."""
+    """Does something without ever packing arguments for single rows."""
 
     def done(action: Callable[[], Any]) -> Any:
         with monkeypatch.context() as patch:
-            patch.setattr(loop_calls, "lay_out", lambda *_: None)
+            patch.setattr(loop_calls, "prepare_row_loop", lambda *_: None)
             return action()
 
     return done
@@ -72,7 +72,7 @@ def never(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], Any]
 def test_it_decides_and_learns_the_same_bits(options: dict[str, Any], never: Callable[..., Any]) -> None:
     here, there = Learner(classes=3, **options), Learner(classes=3, **options)
     assert stepped(here) == never(lambda: stepped(there))
-    assert is_laid_out(here) is not is_laid_out(there)
+    assert has_row_loop(here) is not has_row_loop(there)
     assert state(here) == state(there)
 
 
@@ -100,7 +100,7 @@ def test_sparse_rows_too(options: dict[str, Any], rows: Any, never: Callable[...
     made = {"rule": "banditron", **options}
     here, there = Learner(classes=3, **made), Learner(classes=3, **made)
     assert stepped(here, rows) == never(lambda: stepped(there, rows))
-    assert is_laid_out(here) is not is_laid_out(there)
+    assert has_row_loop(here) is not has_row_loop(there)
     assert state(here) == state(there)
 
 
@@ -128,7 +128,7 @@ def test_x_may_lie_in_memory_in_any_way(form: Callable[[Any], Any], never: Calla
     here, there = Learner("banditron", classes=3), Learner("banditron", classes=3)
     rows = form(ROWS)
     assert stepped(here, rows) == never(lambda: stepped(there, np.ascontiguousarray(rows)))
-    assert is_laid_out(here)
+    assert has_row_loop(here)
     assert state(here) == state(there)
 
 
@@ -185,7 +185,7 @@ def test_what_is_refused_gets_its_sentence_and_changes_nothing(x: Any, sentence:
     with pytest.raises(InputError, match=sentence):
         learner.decide(x)
     assert state(learner) == before
-    assert is_laid_out(learner)
+    assert has_row_loop(learner)
 
 
 def test_a_step_that_weights_cannot_take_leaves_nothing_behind() -> None:
@@ -195,15 +195,15 @@ def test_a_step_that_weights_cannot_take_leaves_nothing_behind() -> None:
     model, row = learner.runtime.model, ROWS[:1].copy()
     choice = (0.0, 0.0, 1e-200, 0.0, 0.0, 0.0, 0.5, 0.5, np.nan)  # the third is the propensity that the rule divides by
     before = state(learner)
-    assert model.laid_out is not None
-    assert not model.laid_out.learn(row, choice, 7, model.learning, 0)
+    assert model.row_loop is not None
+    assert not model.row_loop.learn(row, choice, 7, model.learning, 0)
     assert state(learner) == before
     decision = learner.decide(ROWS[0])._replace(weight=1e-200)
     before = state(learner)
     with pytest.raises(InputError, match="the weights have grown out of the range of float32"):
         learner.learn(decision, right=True)
     assert state(learner) == before
-    assert is_laid_out(learner)
+    assert has_row_loop(learner)
 
 
 def test_threads_take_turns() -> None:

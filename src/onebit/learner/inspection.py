@@ -143,7 +143,7 @@ def _describe_form(runtime: Runtime) -> str | None:
     routing, features = runtime.model.routing, runtime.features
     if routing is None or features.size is None or features.space is None:
         return None
-    return routing.said(features.size, features.space)
+    return routing.describe(features.size, features.space)
 
 
 def _name_never_right(runtime: Runtime, never_right: Sequence[int]) -> NeverRight:

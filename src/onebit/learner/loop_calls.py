@@ -69,20 +69,20 @@ class LoopTerms(NamedTuple):
 
 def decide_row(model: Model, row: Row, word: int, terms: DecisionTerms = PLAIN_TERMS, mode: int = DECIDING) -> None:
     """Decide on one row and write the choice to `model.choice`."""
-    laid_out = model.laid_out
-    if terms is PLAIN_TERMS and laid_out is not None and laid_out.decide(row, word, mode):
+    row_loop = model.row_loop
+    if terms is PLAIN_TERMS and row_loop is not None and row_loop.decide(row, word, mode):
         return
     words = np.array([word], dtype=np.uint64)
     among, sure, risk = terms
     model.make_room(row)
     run_rows(model, as_rows(row), model.choice, mode, words, among=among, sure=sure, risk=risk)
-    lay_out(model, as_rows(row))
+    prepare_row_loop(model, as_rows(row))
 
 
 def learn_row(model: Model, row: Row, choice: Sequence[float], word: int, revealed: int) -> None:
     """Learn from what was revealed about a choice on one row; if it is refused, nothing has changed."""
-    laid_out = model.laid_out
-    if laid_out is not None and laid_out.learn(row, choice, word, model.learning, revealed):
+    row_loop = model.row_loop
+    if row_loop is not None and row_loop.learn(row, choice, word, model.learning, revealed):
         if model.watches_repairs:
             model.warn_of_repairs()
         return
@@ -94,22 +94,22 @@ def learn_row(model: Model, row: Row, choice: Sequence[float], word: int, reveal
     except OnebitError:
         model.memory[:], model.calibration[:] = memory, calibration
         raise
-    lay_out(model, as_rows(row))
+    prepare_row_loop(model, as_rows(row))
 
 
-def lay_out(model: Model, rows: Rows) -> None:
-    """Lay out the loop's arguments in memory for the single rows to come, once their form is settled."""
+def prepare_row_loop(model: Model, rows: Rows) -> None:
+    """Pack the loop's arguments for the single rows to come, once their form is settled."""
     settled = type(rows) is model.rows_type and not model.counts_rows
-    if model.laid_out is None and settled and isinstance(model.loop, CompiledLoop):
-        model.laid_out = LaidOutLoop(model, model.loop, rows)
+    if model.row_loop is None and settled and isinstance(model.loop, CompiledLoop):
+        model.row_loop = RowLoop(model, model.loop, rows)
 
 
-class LaidOutLoop:
+class RowLoop:
     """A loop over one row whose arguments are packed once; each call sets only the few that differ.
 
     `decide` writes the decision to `model.choice`, and `learn` learns from the feedback on a choice, which is given by
     its numbers. Both return False, and change nothing, if the loop refuses the row, or if the row has another form or
-    too many columns. The words hold addresses, so whoever replaces an array of the model must lay out anew.
+    too many columns. The words hold addresses, so a model whose arrays are replaced needs a new one.
     """
 
     __slots__ = (

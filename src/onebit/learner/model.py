@@ -33,7 +33,7 @@ from onebit.spaces.layout import refuse_unlike
 from onebit.spaces.sparse import SparseRows
 
 if TYPE_CHECKING:
-    from onebit.learner.loop_calls import LaidOutLoop
+    from onebit.learner.loop_calls import RowLoop
 
 _WRITTEN = frozenset({"space", "memory", "calibration", "buffers"})  # attributes that the loop writes to
 
@@ -49,7 +49,7 @@ class Beginning(NamedTuple):
 class Model:
     """A rule's record, memory and space, with scratch memory for the compiled loop."""
 
-    laid_out: LaidOutLoop | None
+    row_loop: RowLoop | None
 
     def __init__(
         self,
@@ -78,8 +78,8 @@ class Model:
         self.rows_type: type[Rows] | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute and discard the laid-out loop arguments, which may contain it."""
-        object.__setattr__(self, "laid_out", None)
+        """Set an attribute and discard the packed arguments of single rows, which may contain it."""
+        object.__setattr__(self, "row_loop", None)
         object.__setattr__(self, name, place_apart(value) if name in _WRITTEN else value)
 
     @property

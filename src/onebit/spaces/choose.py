@@ -277,10 +277,10 @@ class Routing(NamedTuple):
     def _share(self, columns: int) -> float:
         return self.filled / (self.rows * columns)
 
-    def said(self, columns: int, form: str) -> str:
+    def describe(self, columns: int, form: str) -> str:
         """Describe the form that is used, and why.
 
-        >>> Routing("sparse", 8, 176).said(36, "dense")
+        >>> Routing("sparse", 8, 176).describe(36, "dense")
         'rows came sparse, 61 % filled: treated as dense'
         """
         if self.is_open:
