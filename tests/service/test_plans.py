@@ -51,10 +51,10 @@ def test_a_plan_is_given_what_it_waits_for() -> None:
     ticket = Ticket()
 
     def plan() -> Any:
-        yield Turn.ANY
+        yield Turn()
         found = yield LookUp(lambda reader: 7)
-        yield Turn.HEAVY
-        yield Turn.HEAVY
+        yield Turn()
+        yield Turn()
         ticket.finish()
         yield ticket
         return found

@@ -108,7 +108,7 @@ def test_explaining_while_it_learns_comes_to_the_same_learner(where: Where) -> N
 
             await asyncio.gather(explain(), explain(), learn())
             await until(lambda: service.summary("fruit", 10)["learnt"] == 60)
-            replicas = service._find("fruit").follower.replicas
+            replicas = service.find("fruit").follower.replicas
             first, _ = replicas.look(lambda learner: learner.weights.tobytes())
             replicas.teach(
                 lambda learner: learner.learnt

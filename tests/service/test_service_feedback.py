@@ -13,7 +13,6 @@ import pytest
 
 from onebit.learner.learner import Learner
 from onebit.service.core import feedback
-from onebit.service.core.plan import finished
 from onebit.service.errors import ConflictError, InvalidError, NotFoundError
 from onebit.service.service import Service
 from onebit.service.store import cache
@@ -87,7 +86,7 @@ async def swept(service: Service) -> None:
         for _ in range(3):
             while await service.sweep(running, "owner"):
                 pass
-            await finished(service.commits.run(lambda appender: None))
+            await asyncio.to_thread(service.commits.run, lambda appender: None)
 
 
 def test_once_each_and_the_first_wins(where: Where) -> None:

@@ -487,7 +487,7 @@ def test_a_service_that_ends_while_a_learner_is_trained_goes_on_training(
                 assert training is None or (training.learner, training.error) == ("auto", None)
                 await until(lambda: service.task("fruit").training is None)
                 assert (service.task("fruit").learner, service.task("fruit").generation) == ("auto", 2)
-                assert service._find("fruit").info.seed == 3
+                assert service.find("fruit").info.seed == 3
                 await decided(service, "b")
                 await assert_equal_everywhere(service)
 
@@ -561,7 +561,7 @@ def test_a_training_that_ends_the_service_again_and_again_is_given_up(
         monkeypatch.setattr("onebit.service.core.training.Trainers._train_near", lambda *_: time.sleep(0.5))
         for starts in range(2, MOST_STARTS + 1):
             async with service_in(where) as service:
-                await until(lambda: service._find("fruit").info.training["starts"] == starts)  # type: ignore[index]  # noqa: B023
+                await until(lambda: service.find("fruit").info.training["starts"] == starts)  # type: ignore[index]  # noqa: B023
         async with service_in(where) as service:
             await until(lambda: not service.admin.trainers._under_way)
             training = service.task("fruit").training

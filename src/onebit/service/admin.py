@@ -19,13 +19,14 @@ from onebit.service.core.follower import LogFollower, quarantine
 from onebit.service.core.plan import finished
 from onebit.service.core.recovery import bring_up_task
 from onebit.service.core.replicas import Replicas
-from onebit.service.core.served_task import ServedTask
+from onebit.service.core.served_task import ServedTask, describe_task
 from onebit.service.core.statistics import Statistics
 from onebit.service.core.task_changes import check_change, check_new, check_switch, make_task_info, requested_changes
 from onebit.service.core.threads import in_thread
 from onebit.service.core.training import Trainers
-from onebit.service.errors import ConflictError, NotFoundError
+from onebit.service.errors import ConflictError, InvalidError, NotFoundError
 from onebit.service.maintenance.forget import ForgetOrder, build_reply, forget_in_service
+from onebit.service.replies import QuarantinedTask, Task
 from onebit.service.requests import Change, NewLearner, NewTask
 from onebit.service.store.base import Appender
 from onebit.service.store.errors import LogError, StaleError
@@ -52,12 +53,11 @@ class Admin:
     def __init__(self, service: Service, next_task: int, last_change: int) -> None:
         self._service = service
         self._next_task = next_task
-        self._last_heard_task = 0  # highest number of a task created by another node
         self._last_change = last_change  # seq of the last change applied here
         self._changing = asyncio.Lock()  # changes are applied one at a time, also those of other nodes
         self._hearing: set[asyncio.Task[None]] = set()
         self._creating: dict[str, str | None] = {}  # tasks that are not on disk yet, with the token that requested them
-        self.trainers = Trainers(service, self)
+        self.trainers = Trainers(service)
 
     # --- what other nodes change -------------------------------------------------------------------------------------
 
@@ -75,19 +75,19 @@ class Admin:
         self._last_change = seq
 
     def hear_soon(self) -> None:
-        """Apply changes made by other nodes as soon as possible."""
-        hearing = asyncio.create_task(self._hear())
+        """Apply changes made by other nodes as soon as possible; if that fails, the next change or request tries again."""
+
+        async def hear() -> None:
+            try:
+                await self.hear()
+            except Exception as error:
+                about = {"event": "changes-unread"}
+                expected = isinstance(error, LogError)
+                LOG.warning(f"changes of other nodes: {error}", extra=about, exc_info=None if expected else error)
+
+        hearing = asyncio.create_task(hear())
         self._hearing.add(hearing)
         hearing.add_done_callback(self._hearing.discard)
-
-    async def _hear(self) -> None:
-        """Apply changes made by other nodes; log errors, since the next change or request tries again."""
-        try:
-            await self.hear()
-        except LogError as error:
-            LOG.warning(f"what other nodes have changed cannot be read now: {error}", extra={"event": "changes-unread"})
-        except Exception:
-            LOG.exception("what other nodes have changed could not be taken", extra={"event": "changes-failed"})
 
     async def hear(self) -> bool:
         """Apply changes made by other nodes; return True if there were any."""
@@ -103,7 +103,7 @@ class Admin:
     async def _take(self, change: StoredChange) -> None:
         """Apply a change made by another node."""
         seq, task, when, kind, stored = change
-        self._next_task, self._last_heard_task = max(self._next_task, task + 1), max(self._last_heard_task, task)
+        self._next_task = max(self._next_task, task + 1)
         served = next((one for one in self._service.served.values() if one.info.number == task), None)
         aside = next((name for name, one in self._service.damaged.items() if one.number == task), None)
         try:
@@ -132,25 +132,20 @@ class Admin:
 
         def up() -> ServedTask:
             with closing(self._service.store.reader()) as reader:
-                return bring_up_task(
-                    info,
-                    self._service.store,
-                    reader,
-                    self._service.commits.last,
-                    self._service.settings,
-                    self._service.items,
-                )
+                return bring_up_task(self._service.core, info, reader, self._service.items)
 
-        served = await in_thread(up)
-        self._service.served[info.name] = served
-        self._service.learner_thread.followers[info.number] = served.follower
-        self._service.learner_thread.tell(
-            self._service.commits.last, dict.fromkeys(((info.number, table) for table in NAMES), 0)
-        )
+        self._serve(await in_thread(up))
+
+    def _serve(self, served: ServedTask) -> None:
+        """Start serving a task, and follow what the log has meanwhile got of it."""
+        number, learner_thread = served.info.number, self._service.learner_thread
+        self._service.served[served.info.name] = served
+        learner_thread.followers[number] = served.follower
+        learner_thread.tell(self._service.commits.last, dict.fromkeys(((number, table) for table in NAMES), 0))
 
     # --- changes of this node ----------------------------------------------------------------------------------------
 
-    async def create(self, new: NewTask, token: str | None) -> ServedTask:
+    async def create(self, new: NewTask, token: str | None) -> Task:
         """Create a task and compile what it needs."""
         service = self._service
         if any(new.name in taken for taken in (service.served, self._creating, service.damaged)):
@@ -168,7 +163,7 @@ class Admin:
                 )
         self._creating[new.name] = token
         try:
-            return await self._create(new, token)
+            return describe_task(await self._create(new, token))
         finally:
             self._creating.pop(new.name, None)
 
@@ -180,23 +175,21 @@ class Admin:
         with blame_field("parameters"):
             learner = await in_thread(self._service.compiler.learner, info.detail, info.classes, info.inputs)
         replicas = await in_thread(Replicas, learner, 1)  # copies the learner, which may be large
-        info.number, self._next_task = self._next_task, self._next_task + 1
-        snapshots = self._service.store.snapshots(info.number, self._service.settings.keep_snapshots)
-        follower = LogFollower(info.expected, replicas, Statistics(len(info.classes)), 0, snapshots)
-        served = ServedTask(info, follower)
-        self._service.learner_thread.followers[info.number] = follower
-        try:
-            await self.log_change(served, Assumptions(None), "created", info.detail, token)
-        except BaseException:
-            if (
-                self._service.learner_thread.followers.get(info.number) is follower
-            ):  # otherwise the number belongs to another node's task
-                del self._service.learner_thread.followers[info.number]
-            raise
-        self._service.served[new.name] = served
+        async with self._changing:
+            if info.name in self._service.served or info.name in self._service.damaged:
+                raise StaleError("another node has created it meanwhile")
+            number, self._next_task = self._next_task, self._next_task + 1
+            row = await self._write(number, Assumptions(None), "created", info.detail, token)
+            info = TaskInfo.created(row.seq, number, row.time, info.detail)
+            snapshots = self._service.store.snapshots(number, self._service.settings.keep_snapshots)
+            follower = LogFollower(info.expected, replicas, Statistics(len(info.classes)), row.seq, snapshots)
+            served = ServedTask(info, follower)
+            served.swept = row.seq
+            self._serve(served)
+        _log_change(info.name, "created", token)
         return served
 
-    async def change(self, served: ServedTask, change: Change, token: str | None) -> None:
+    async def change(self, served: ServedTask, change: Change, token: str | None) -> Task:
         """Change a task; return once new classes can be played."""
         given = requested_changes(change)
         if given:
@@ -204,6 +197,7 @@ class Admin:
                 await in_thread(check_change, served, change, self._service.settings.max_task_memory)
                 seq = await self.log_change(served, assumptions, "changed", given, token)
             await self._service.progress.until(lambda: served.has_followed(seq))
+        return describe_task(served)
 
     @contextlib.asynccontextmanager
     async def change_of(self, served: ServedTask) -> AsyncIterator[Assumptions]:
@@ -216,30 +210,26 @@ class Admin:
                 raise NotFoundError(f"there is no task {served.info.name!r} any more")
             yield served.assumptions
 
-    async def delete(self, served: ServedTask, token: str | None) -> None:
+    async def delete(self, served: ServedTask, token: str | None) -> Task:
         """Delete a task: its rows stay in the log, and its name becomes free."""
         async with self.change_of(served) as assumptions:
             await self.log_change(served, assumptions, "deleted", {}, token)
+        return describe_task(served)
 
-    async def delete_quarantined(self, name: str, token: str | None) -> None:
+    async def delete_quarantined(self, name: str, token: str | None) -> QuarantinedTask:
         """Delete a quarantined task: its rows stay in the log, and its name becomes free."""
-        one = self._service.damaged.pop(name, None)
-        if one is None:
-            raise NotFoundError(f"there is no task {name!r} any more")
-        self._creating[name] = None  # the name stays taken until the change is on disk
-        try:
-            async with self.writing() as known:
-                change = ChangeRow(0, one.number, self._service.clock.now(), "deleted", "{}", token)
-                self.note_written((await self._write(change, Assumptions(UNREAD, known))).seq)
-        except BaseException:
-            self._service.damaged[name] = one
-            raise
-        finally:
-            self._creating.pop(name, None)
-        await asyncio.to_thread(self._service.store.snapshots(one.number, self._service.settings.keep_snapshots).remove)
-        LOG.info(f"task {name}: deleted", extra={"event": "task-deleted", "task": name})
+        async with self._changing:
+            damaged = self._service.damaged.get(name)
+            if damaged is None:
+                raise NotFoundError(f"there is no task {name!r} any more")
+            await self._write(damaged.number, Assumptions(UNREAD), "deleted", {}, token)
+            del self._service.damaged[name]
+        snapshots = self._service.store.snapshots(damaged.number, self._service.settings.keep_snapshots)
+        await asyncio.to_thread(snapshots.remove)
+        _log_change(name, "deleted", token)
+        return QuarantinedTask(name=name, reason=damaged.reason)
 
-    async def switch(self, served: ServedTask, new: NewLearner, token: str | None) -> None:
+    async def switch(self, served: ServedTask, new: NewLearner, token: str | None) -> Task:
         """Train another learner from the log; it takes over once it has caught up, even after a restart."""
         async with self.change_of(served) as assumptions:
             if served.training is not None and served.training.error is None:
@@ -247,9 +237,12 @@ class Admin:
             asked = {**check_switch(served.info, new, self._service.settings.max_task_memory), "starts": 1}
             await self.log_change(served, assumptions, "changed", {"training": asked}, token)
             self.trainers.begin(served, asked, token)
+        return describe_task(served)
 
     async def forget(self, served: ServedTask, asked: ForgetOrder, token: str | None) -> dict[str, Any]:
         """Delete decisions of a task from the log, and unlearn them if the learner's state contains rows."""
+        if (asked.ids is None) is (asked.before is None):
+            raise InvalidError("give ids, or before, and one of them", "ids")
         async with self.change_of(served):
             if served.training is not None and served.training.error is None:
                 raise ConflictError(
@@ -287,52 +280,33 @@ class Admin:
 
         Raise StaleError if the assumptions of its validation no longer hold: then read what changed, and validate again.
         """
-        info = served.info
-        async with self.writing() as known:
-            if kind == "created" and self._is_taken(info):
-                raise StaleError("another node has created it meanwhile")
-            row = ChangeRow(0, info.number, self._service.clock.now(), kind, json.dumps(detail), token)
-            row = await self._write(row, assumptions._replace(any_change=known))
-            seq, now = row.seq, row.time
-            self.note_written(seq)
-            if kind == "created":
-                info.created_at, info.silence_since, info.last_change = now, 0, seq
-                served.swept = seq
-            else:
-                self._apply(served, seq, now, kind, detail)
+        async with self._changing:
+            row = await self._write(served.info.number, assumptions, kind, detail, token)
+            self._apply(served, row.seq, row.time, kind, detail)
         if kind == "deleted":
             await asyncio.to_thread(served.follower.snapshots.remove)
-        LOG.info(f"task {info.name}: {kind}", extra={"event": f"task-{kind}", "task": info.name, "token_id": token})
-        return seq
+        _log_change(served.info.name, kind, token)
+        return row.seq
 
-    async def _write(self, change: ChangeRow, assumptions: Assumptions) -> ChangeRow:
-        """Write a change, and return its row as it is in the log."""
-        submission = Submission(change.task, assumptions)
-        submission.changes.append(change)
+    async def _write(
+        self, task: int, assumptions: Assumptions, kind: str, detail: dict[str, Any], token: str | None
+    ) -> ChangeRow:
+        """Write a change, and return its row as it is in the log. Call it with `_changing` held."""
+        known = self._last_change if self._service.store.shared else None
+        submission = Submission(task, assumptions._replace(any_change=known))
+        submission.changes.append(ChangeRow(0, task, self._service.clock.now(), kind, json.dumps(detail), token))
         await finished(self._service.commits.submit(submission))
+        self._last_change = submission.changes[0].seq
         return submission.changes[0]
 
     async def run(self, work: Callable[[Appender], Any]) -> Any:
         """Run work with the appender, between two groups of rows, and return its result."""
-        job = self._service.commits.run(work)
-        await finished(job)
-        return job.result
-
-    def _is_taken(self, info: TaskInfo) -> bool:
-        """Return True if another node has created a task with the same name or number."""
-        return (
-            info.name in self._service.served
-            or info.name in self._service.damaged
-            or info.number <= self._last_heard_task
-        )
+        return await in_thread(self._service.commits.run, work)
 
     def _apply(self, served: ServedTask, seq: int, when: float, kind: str, detail: dict[str, Any]) -> None:
         """Apply a change that is on disk."""
         info = served.info
-        info.apply(seq, when, kind, detail)
-        served.name_classes()
-        if "silence" in detail or "deadline_s" in detail:
-            served.swept = seq
+        served.apply(seq, when, kind, detail)
         if "forgotten" in detail:
             self._remember_nothing(served)
         if kind == "deleted":
@@ -354,3 +328,8 @@ class Admin:
         last = self._service.commits.last
         waiting = await self._service.inquiry.of(lambda reader: reader.first_unanswered(served.info.number, after))
         served.swept = max(after, last if waiting is None else waiting - 1)
+
+
+def _log_change(name: str, kind: str, token: str | None) -> None:
+    about = {"event": f"task-{kind}", "task": name, "token_id": token}
+    LOG.info(f"task {name}: {kind}", extra=about)

@@ -44,19 +44,9 @@ class Inputs:
     size: int | None = None
     hash_bits: int | None = None
 
-    @property
-    def as_dict(self) -> dict[str, Any]:
-        """The fields as a dict, for serialization."""
-        return {"kind": self.kind, "size": self.size, "hash_bits": self.hash_bits}
-
     @cached_property
     def _numbers(self) -> struct.Struct:
         return struct.Struct(f"<{self.size}d")
-
-    @classmethod
-    def from_features(cls, features: dict[str, Any]) -> Inputs:
-        """Create from the `features` of a task."""
-        return cls(features["kind"], features.get("size"), features.get("hash_bits"))
 
     @property
     def columns(self) -> int:

@@ -16,14 +16,14 @@ from typing import Any, TypeVar
 from onebit.errors import InputError
 from onebit.rules import add_rule
 from onebit.service.admin import Admin
-from onebit.service.core.commit import CommitThread, GroupCommit
+from onebit.service.core.commit import CommitThread
 from onebit.service.core.compiler import Compiler
 from onebit.service.core.deadlines import sweep, sweep_for_ever
 from onebit.service.core.decide import PROBABILITIES_AT_ONCE, as_reply, decide
 from onebit.service.core.feedback import record_feedback
 from onebit.service.core.plan import HeavyWork, Plan, Turn, run_plan
 from onebit.service.core.recovery import recover
-from onebit.service.core.served_task import ServedTask, describe_task
+from onebit.service.core.served_task import ServedTask
 from onebit.service.core.serving_core import ServingCore
 from onebit.service.core.threads import Progress, in_thread
 from onebit.service.errors import (
@@ -43,11 +43,11 @@ from onebit.service.store.base import Inquiry, Store, store_at
 from onebit.service.store.errors import LogError, StaleError
 from onebit.service.store.health import LogHealth
 from onebit.service.store.reader import NO_END
+from onebit.service.store.submission import Keys
 from onebit.service.task_views import TaskViews
 
 LOG = logging.getLogger("onebit.service")
 FAILED_SNAPSHOTS = 3  # failures in a row before a warning
-MOST_PROBABILITIES = 10**6  # in one reply
 MOST_BYTES = 16 * 2**20  # approximate size of a reply
 NUMBER_BYTES = 22  # of a probability in JSON with its punctuation, without the name of its class
 T = TypeVar("T")
@@ -80,62 +80,49 @@ class Service(TaskViews):
         self.progress = Progress()
         loop = asyncio.get_running_loop()
 
-        def changed() -> None:
-            """Read the changes of other nodes; called on another thread."""
-            if self.store.shared and not self._stopping:
+        def deliver(work: Callable[[], None]) -> None:
+            """Run work on the event loop; called on the writer thread."""
+            with contextlib.suppress(RuntimeError):  # the loop has ended, and so have all waiting callers
+                loop.call_soon_threadsafe(work)
+
+        def committed(last: int, counts: Keys) -> None:
+            """Let new rows be learnt, and changes of other nodes be read; called on another thread."""
+            self.learner_thread.tell(last, counts)
+            if self.store.shared and not self._stopping and any(table == "changes" for _, table in counts):
                 loop.call_soon_threadsafe(self.admin.hear_soon)
 
         try:
-            recovered = await in_thread(
-                recover,
-                self.settings,
-                self.store,
-                self.progress.tell,
-                changed,
-                self.items,
-                self.served,
-                self.damaged,
-            )
+            self.core = await in_thread(ServingCore, self.store, self.settings, deliver, committed, self.progress.tell)
+            next_task, last_change = await in_thread(recover, self.core, self.items, self.served, self.damaged)
         except LogError as error:
             self.store.release()
             raise InputError(f"{self.store.name} cannot be used: {error}") from None
         except BaseException:
             self.store.release()
             raise
-        appender, self.learner_thread, self.clock, next_task, last_change = recovered
-        self.reader = self.store.reader()
+        self.commits, self.clock, self.reader = self.core.commits, self.core.clock, self.core.reader
+        self.learner_thread = self.core.learner_thread
         self.inquiry = Inquiry(self.store, self.reader)
-
-        def deliver(work: Callable[[], None]) -> None:
-            """Run work on the event loop; called on the writer thread."""
-            with contextlib.suppress(RuntimeError):  # the loop has ended, and so have all waiting callers
-                loop.call_soon_threadsafe(work)
-
-        self.commits = GroupCommit(appender, deliver)
         self._writer = CommitThread(self.commits, "onebit-writer")
-        self.core = ServingCore(self.commits, self.store.cache, self.clock, self.store.shared, self.settings.max_values)
         self.admin = Admin(self, next_task, last_change)
         self._writer.start()
         self.learner_thread.start()
         self.store.start()
         keeps = self.store.lease is not None
         self.admin.trainers.resume()
-        self._sweeper = asyncio.create_task(sweep_for_ever(self, self.admin, keeps))
+        self._sweeper = asyncio.create_task(sweep_for_ever(self, keeps))
 
     async def stop(self) -> None:
         """Write and learn what is pending, save a snapshot of every task, and release the log."""
         self._stopping = True
         self.admin.trainers.stop()  # first, since training would take the end of other parts for a failure
         await asyncio.to_thread(self.compiler.stop)
-        self.progress.stop()
         if self._sweeper is not None:
             self._sweeper.cancel()
         await asyncio.to_thread(self._writer.stop)
         await asyncio.to_thread(self.learner_thread.stop)
         self.inquiry.close()
-        self.reader.close()
-        self.commits.appender.close()
-        self.store.release()
+        self.core.close()
 
     @property
     def failing(self) -> str | None:
@@ -179,6 +166,16 @@ class Service(TaskViews):
 
         return await self._current(attempt)
 
+    async def _administer_task(self, name: str, work: Callable[[ServedTask], Coroutine[Any, Any, T]]) -> T:
+        """Carry out a change of a task to its end; the task is looked up anew at every attempt."""
+
+        async def attempt() -> T:
+            served = self.find(name)
+            with self._reading(served):
+                return await work(served)
+
+        return await self._administer(attempt)
+
     async def discover(self, name: str) -> None:
         """Read changes of other nodes before a caller is told that a task does not exist."""
         if name not in self.served and name not in self.damaged:
@@ -218,46 +215,29 @@ class Service(TaskViews):
 
         The log records `token`, the id of the token that requested the change, here and below.
         """
-        return describe_task(await self._administer(lambda: self.admin.create(new, token)))
+        return await self._administer(lambda: self.admin.create(new, token))
 
     async def change(self, name: str, change: Change, token: str | None = None) -> Task:
         """Change a task; return once new classes can be played."""
-
-        async def work() -> Task:
-            served = self._find(name)
-            await self.admin.change(served, change, token)
-            return describe_task(served)
-
-        return await self._administer(work)
+        return await self._administer_task(name, lambda served: self.admin.change(served, change, token))
 
     async def delete(self, name: str, token: str | None = None) -> Task | QuarantinedTask:
         """Delete a task, even a quarantined one: its rows stay in the log, and its name becomes free."""
         if name in self.damaged:
-            reason = self.damaged[name].reason
-            await self._administer(lambda: self.admin.delete_quarantined(name, token))
-            return QuarantinedTask(name=name, reason=reason)
-
-        async def work() -> Task:
-            served = self.served.get(name) or self._find(name)
-            await self.admin.delete(served, token)
-            return describe_task(served)
-
-        return await self._administer(work)
+            return await self._administer(lambda: self.admin.delete_quarantined(name, token))
+        return await self._administer(lambda: self.admin.delete(self.served.get(name) or self.find(name), token))
 
     async def switch(self, name: str, new: NewLearner, token: str | None = None) -> Task:
         """Train another learner from the log beside the current one; it takes over once it has caught up."""
+        return await self._administer_task(name, lambda served: self.admin.switch(served, new, token))
 
-        async def work() -> Task:
-            served = self._find(name)
-            with self._reading(served):
-                await self.admin.switch(served, new, token)
-            return describe_task(served)
-
-        return await self._administer(work)
+    async def forget(self, name: str, asked: ForgetOrder, token: str | None = None) -> dict[str, Any]:
+        """Forget decisions and return the reply, in the form of `replies.ForgetReply`."""
+        return await self._administer_task(name, lambda served: self.admin.forget(served, asked, token))
 
     async def wait_until_switched(self, name: str) -> None:
         """Wait until a task's new learner has taken over here; raise InvalidError if it could not."""
-        served = self._find(name)
+        served = self.find(name)
 
         def ended() -> bool:
             if served.training is not None:
@@ -267,27 +247,7 @@ class Service(TaskViews):
         await self.progress.until(ended)
         if served.training is not None and served.training.error is not None:
             raise InvalidError(f"{served.training.learner} could not take over: {served.training.error}", "learner")
-        self._find(name)
-
-    async def forget(self, name: str, asked: ForgetOrder, token: str | None = None) -> dict[str, Any]:
-        """Forget decisions and return the reply, in the form of `replies.ForgetReply`."""
-        if (asked.ids is None) is (asked.before is None):
-            raise InvalidError("give ids, or before, and one of them", "ids")
-
-        async def work() -> dict[str, Any]:
-            served = self._find(name)
-            with self._reading(served):
-                return await self.admin.forget(served, asked, token)
-
-        return await self._administer(work)
-
-    async def find(self, name: str) -> ServedTask:
-        """Return a served task, even one just created by another node; raise if there is none."""
-
-        async def work() -> ServedTask:
-            return self._find(name)
-
-        return await self._current(work)
+        self.find(name)
 
     # --- decisions and feedback ---------------------------------------------------------------------------------------
 
@@ -309,7 +269,7 @@ class Service(TaskViews):
         replies, at_once = list[dict[str, Any]](), max(1, PROBABILITIES_AT_ONCE // len(served.info.classes))
         for index, one in enumerate(made):
             if index and index % at_once == 0:
-                yield Turn.ANY
+                yield Turn()
             replies.append(as_reply(served, one))
         return replies
 
@@ -334,7 +294,7 @@ class Service(TaskViews):
         """Run a plan of the core for a task; retry if the task changed meanwhile."""
 
         async def work() -> T:
-            served = self._find(name)
+            served = self.find(name)
             with self._reading(served):
                 return await run_plan(plan(served), self.inquiry, self.heavy_work)
 
@@ -378,11 +338,6 @@ class Service(TaskViews):
 def _refuse_large(served: ServedTask, requests: Sequence[DecideRequest]) -> None:
     """Raise TooLargeError if the answer would be too large."""
     classes = len(served.info.classes)
-    if len(requests) * classes > MOST_PROBABILITIES:
-        raise TooLargeError(
-            f"{len(requests)} decisions among {classes} classes have {len(requests) * classes:,} probabilities, and "
-            f"{MOST_PROBABILITIES:,} are the most in one request"
-        )
     named = sum(len(request.among) for request in requests if request.among is not None)
     size = len(requests) * (served.names_bytes + NUMBER_BYTES * classes) + named * served.names_bytes // classes
     if len(requests) > 1 and size > MOST_BYTES:

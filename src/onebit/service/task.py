@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from onebit.contract.parameters import require_known
 from onebit.contract.validation import ClassName, checked_classes, join_names
@@ -29,7 +29,7 @@ from onebit.service.requests import (
 from onebit.service.requests import ClassName as ShownClass
 from onebit.service.store.rows import Expected, detail_in
 from onebit.spaces.choose import ROWS
-from onebit.version import VERSION, is_version
+from onebit.version import VERSION
 
 MAX_WEIGHTS = 2**26  # heads (one per class or pair of classes) times columns
 OPTIONS = ("bias", "dtype", "kernel", "max_support")  # options of a learner besides the parameters of its rule
@@ -67,7 +67,7 @@ class TaskInfo:
     inputs: Inputs = field(init=False)
 
     def __post_init__(self) -> None:
-        self.inputs = Inputs.from_features(self.features)
+        self.inputs = Inputs(**self.features)
 
     @property
     def expected(self) -> Expected:
@@ -126,17 +126,6 @@ class TaskInfo:
             )
 
 
-def _refuse_no_version(version: str) -> str:
-    if not is_version(version):
-        raise ValueError(f"it is {brief(version)}, but must be a version such as 1.0.0")
-    return version
-
-
-Writer = Annotated[
-    str, AfterValidator(_refuse_no_version)
-]  # the version for which parameters were given, and whose defaults apply
-
-
 class _Created(NewTask):
     """The detail of the change that created a task; it has every field of `CREATED`.
 
@@ -147,7 +136,7 @@ class _Created(NewTask):
     exploration_floor: Annotated[float, Field(ge=0.0, le=1.0)]
     seed: Seed
     classes: Annotated[list[ShownClass], Field(min_length=2)]
-    version: Writer
+    version: str  # of the onebit that wrote it, whose defaults apply
 
 
 class _Switched(NewLearner):
@@ -158,7 +147,7 @@ class _Switched(NewLearner):
     exploration_floor: Annotated[float, Field(ge=0.0, le=1.0)]
     seed: Seed
     parameters: dict[str, Any]
-    version: Writer
+    version: str
 
 
 class _Training(_Switched):
@@ -187,21 +176,14 @@ class _Changed(Change):
     forgotten: _Forgotten | None = None
 
 
-class _Deleted(BaseModel):
-    """The detail of the change that deleted a task: nothing."""
-
-
 _DETAILS: dict[str, type[BaseModel]] = {
     "created": _Created,
     "learner": _Switched,
     "changed": _Changed,
-    "deleted": _Deleted,
+    "deleted": BaseModel,  # nothing
 }
-CREATED = (
-    *("name", "classes", "learner", "parameters", "exploration_floor", "seed", "features"),
-    *("mode", "deadline_s", "silence", "display", "items", "revise_within", "sure", "risk"),
-)
-SWITCHED = ("generation", "learner", "parameters", "exploration_floor", "seed")
+CREATED = tuple(NewTask.model_fields)  # fields of a task that the change which created it has
+SWITCHED = ("generation", *NewLearner.model_fields)
 
 
 def read_detail(kind: str, stored: bytes) -> dict[str, Any]:

@@ -63,18 +63,19 @@ class TaskViews:
 
     def task(self, name: str) -> Task:
         """Return the description of a task."""
-        return describe_task(self._find(name))
+        return describe_task(self.find(name))
 
     def classes(self, name: str) -> int:
         """Return the number of classes of a task."""
-        return len(self._find(name).info.classes)
+        return len(self.find(name).info.classes)
 
     def decision_values(self, name: str) -> int:
         """Return the number of values in a decision of a task: its x, and a probability for each class."""
-        info = self._find(name).info
+        info = self.find(name).info
         return len(info.classes) + (info.inputs.size or USUAL_VALUES)
 
-    def _find(self, name: str) -> ServedTask:
+    def find(self, name: str) -> ServedTask:
+        """Return a served task; raise if there is none, or if it is quarantined."""
         if name in self.damaged:
             raise TaskQuarantinedError(self.damaged[name].reason)
         served = self.served.get(name)
@@ -104,18 +105,18 @@ class TaskViews:
 
     def class_stats(self, name: str, first: int, count: int) -> list[dict[str, Any]]:
         """Return `count` classes of a task from `first` on, in the form of `replies.ClassStats`."""
-        return summarize_classes(self._find(name), first, count)
+        return summarize_classes(self.find(name), first, count)
 
     def summary(self, name: str, window: int) -> dict[str, Any]:
         """Return the statistics of a task without those of its classes, which may be many."""
-        return summarize_task(self._find(name), window, self.clock.now())
+        return summarize_task(self.find(name), window, self.clock.now())
 
     async def decisions(self, name: str, limit: int = 50, before: int | None = None) -> list[dict[str, Any]]:
         """Return the newest decisions of a task before seq `before`, if given, as `replies.LoggedDecision`.
 
         There are at most `limit` of them, and fewer if they are large.
         """
-        served = self._find(name)
+        served = self.find(name)
         at_once = max(1, min(DECISIONS_AT_ONCE, MOST_BYTES // VALUE_BYTES // self.decision_values(name)))
         found: list[dict[str, Any]] = []
         size, is_end = 0, False
@@ -134,7 +135,7 @@ class TaskViews:
 
     async def decision(self, name: str, identity: str) -> dict[str, Any]:
         """Return a decision by its id."""
-        served = self._find(name)
+        served = self.find(name)
 
         def query(reader: Reader) -> DecisionRecord | None:
             found = reader.decision(served.info, identity)
@@ -155,7 +156,7 @@ class TaskViews:
         This runs in a thread, one call at a time, since a long x takes a while.
         """
         async with self._explaining:
-            decision, served = await self.decision(name, identity), self._find(name)
+            decision, served = await self.decision(name, identity), self.find(name)
             try:
                 found, version = await in_thread(
                     served.follower.replicas.look,
@@ -167,7 +168,7 @@ class TaskViews:
 
     def item(self, name: str, number: int) -> dict[str, Any]:
         """Return an item of the task's demo data."""
-        served = self._find(name)
+        served = self.find(name)
         if served.info.items is None:
             raise NotFoundError(f"task {name!r} has no items")
         return self.items.item(served.info.items, number, served.info.classes)

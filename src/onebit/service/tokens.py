@@ -224,28 +224,25 @@ class Tokens:
         """Read the file if it has changed or could not be read before."""
         try:
             found = self.path.stat()
+            # Owner and mode decide whether the file can be read; when they change, so does ctime.
+            stamp = (found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_size)
+            if stamp != self._stamp:
+                if not stat.S_ISREG(found.st_mode):  # reading a pipe would block
+                    raise InputError(f"{self.path} is not a file")
+                self._accept(self._read(), stamp)
         except FileNotFoundError:
             # Losing the file must not open the service to everybody.
             if not self._is_open or (self._closed is not None and self._closed.exists()):
                 self._accept((), None)
                 self._fail("the file of the tokens is gone, and nobody is let in without it", self.name)
-            return
         except OSError as error:
             self._fail(self._describe_failure(f"cannot be looked at ({error.strerror})"), self.name)
-            return
-        # Owner and mode decide whether the file can be read; when they change, so does ctime.
-        stamp = (found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_size)
-        if stamp != self._stamp:
-            try:
-                if not stat.S_ISREG(found.st_mode):  # reading a pipe would block
-                    raise InputError(f"{self.path} is not a file")
-                self._accept(self._read(), stamp)
-            except OnebitError as error:
-                self._fail(self._describe_failure("is damaged or cannot be read"), str(error))
-                return
-        self._recover()
-        if self._closed is not None:
-            self._mark(self._closed)
+        except OnebitError as error:
+            self._fail(self._describe_failure("is damaged or cannot be read"), str(error))
+        else:
+            self._recover()
+            if self._closed is not None:
+                self._mark(self._closed)
 
     def _accept(self, tokens: Iterable[Token], stamp: tuple[int, ...] | None) -> None:
         """Let in who shows one of these tokens."""

@@ -9,7 +9,6 @@ the error says so.
 from __future__ import annotations
 
 import logging
-import queue
 import signal
 import threading
 import time
@@ -17,17 +16,18 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import TypeVar
 
 from onebit.service.errors import UNKNOWN, RequestError, UnavailableError, UnfinishedError
 from onebit.service.store.base import Appender
 from onebit.service.store.errors import ForeignWriteError, LogError
-from onebit.service.store.submission import Job, Outcome, Submission, Ticket
+from onebit.service.store.submission import Outcome, Submission, Ticket
 
 MOST_ROWS = 20_000  # rows in one transaction
 MOST_UNAWAITED = 1024  # rows that nobody waits for, until a caller has to write them
 RETRY_S = 0.5
 LOG = logging.getLogger("onebit.service")
+T = TypeVar("T")
 
 
 @contextmanager
@@ -62,8 +62,7 @@ class GroupCommit:
     ) -> None:
         self.appender = appender
         self.soon = soon  # whether rows count as accepted when submitted, and are retried until written
-        self._news: queue.SimpleQueue[None] = queue.SimpleQueue()  # wakes the writer; holds at most one item
-        self._is_told = False
+        self.news = threading.Event()  # wakes the writer thread, which clears it before it writes
         self.writing = threading.RLock()  # held by the current writer
         self.failing: str | None = None  # why the last transaction failed, if it did
         self.transactions = 0
@@ -73,7 +72,7 @@ class GroupCommit:
             taught  # called there with rows certain to be next in the log: on submission if `soon`, else once written
         )
         self._ended = False  # permanently
-        self._queue: deque[Submission | Job] = deque()
+        self._queue: deque[Submission] = deque()
         self._stuck: list[Submission] = []  # the accepted group that could not be written
         self._in_doubt: int | None = (
             None  # where the log ended before that group, if it may have been written after all
@@ -88,7 +87,7 @@ class GroupCommit:
     @property
     def waiting(self) -> int:
         """Number of rows that are not written yet."""
-        return sum(one.count for one in (*self._stuck, *self._queue) if isinstance(one, Submission))
+        return sum(submission.count for submission in (*self._stuck, *self._queue))
 
     def submit(self, submission: Submission) -> Submission:
         """Queue rows to be written. Call it in the context of those who wait for them."""
@@ -97,33 +96,17 @@ class GroupCommit:
             submission.accepted = True
             if self._taught is not None:
                 self._taught(submission)
-        self.tell()
+        if not self.news.is_set():
+            self.news.set()
         return submission
 
-    def tell(self) -> None:
-        """Wake the writer thread."""
-        if not self._is_told:
-            self._is_told = True
-            self._news.put(None)
-
-    def wait_for_news(self, timeout_s: float | None) -> bool:
-        """Wait until something is submitted; return False after `timeout_s` without a submission."""
-        try:
-            self._news.get(timeout=timeout_s)
-        except queue.Empty:
-            return False
-        return True
-
-    def forget_news(self) -> None:
-        """Reset the wake-up flag before writing, so that later submissions wake the writer again."""
-        self._is_told = False
-
-    def run(self, work: Callable[[Appender], Any]) -> Job:
-        """Queue work that needs the appender; it runs after everything submitted before it."""
-        job = Job(work)
-        self._queue.append(job)
-        self.tell()
-        return job
+    def run(self, work: Callable[[Appender], T]) -> T:
+        """Write the queue, then return the result of work that needs the appender. It blocks."""
+        with self.writing:
+            self.write()
+            if self._ended:
+                raise self._undone()
+            return work(self.appender)
 
     def settle(self, ticket: Ticket) -> None:
         """Write for all waiting callers until `ticket` is durable; raise its error if it failed.
@@ -155,25 +138,19 @@ class GroupCommit:
 
     def _write_all(self) -> None:
         while self._stuck or self._queue:
-            group, job = (self._stuck, None) if self._stuck else self._take()
+            group = self._stuck or self._take()
             self._stuck = []
-            if group:
-                self._write(group)
-            if job is not None:
-                self._do(job)
+            self._write(group)
             if self._stuck:
                 return
 
-    def _take(self) -> tuple[list[Submission], Job | None]:
-        """Take the next group of rows off the queue, up to and including the first job."""
+    def _take(self) -> list[Submission]:
+        """Take the next group of rows off the queue."""
         group, count = list[Submission](), 0
         while self._queue and count < MOST_ROWS:
-            one = self._queue.popleft()
-            if isinstance(one, Job):
-                return group, one
-            group.append(one)
-            count += one.count
-        return group, None
+            group.append(self._queue.popleft())
+            count += group[-1].count
+        return group
 
     def probe(self) -> None:
         """Check whether a log that failed can be written again. Only the current writer may call it."""
@@ -198,16 +175,6 @@ class GroupCommit:
             raise UnavailableError(
                 f"{self.failing}; {self.waiting} rows wait for the disk and are tried again, and nothing is taken meanwhile"
             )
-
-    def _do(self, job: Job) -> None:
-        error: Exception | None = None
-        try:
-            if self._ended:
-                raise self._undone()
-            job.result = job.work(self.appender)
-        except Exception as caught:  # catch everything, so that nobody is left waiting
-            error = caught
-        self._deliver(lambda: job.finish(error))
 
     def _write(self, group: list[Submission]) -> None:
         began = time.perf_counter()
@@ -299,7 +266,7 @@ class CommitThread:
     def stop(self) -> None:
         """Write what is queued, and end the thread."""
         self._ending.set()
-        self._commits.tell()
+        self._commits.news.set()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join()
 
@@ -320,10 +287,10 @@ class CommitThread:
         """Wait for a submission and write it; if the log failed before, check whether it can be written again."""
         commits = self._commits
         retries = self._chores is not None or commits.failing
-        has_news = commits.wait_for_news(self._every_s if retries else None)
+        has_news = commits.news.wait(self._every_s if retries else None)
         if has_news and self._linger_s:
             self._ending.wait(self._linger_s)
-        commits.forget_news()
+        commits.news.clear()
         with commits.writing:
             commits.write()
             if commits.soon or not has_news:
@@ -332,4 +299,4 @@ class CommitThread:
                 try:
                     commits.sync()
                 except (LogError, RequestError):  # the next caller gets the error
-                    commits.tell()
+                    commits.news.set()

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import asdict
 from typing import Any
 
 from onebit.contract.validation import ClassName
@@ -36,11 +37,12 @@ class Compiler:
 
     def learner(self, detail: dict[str, Any], classes: list[ClassName], inputs: Inputs) -> Learner:
         """Return a new learner with everything it needs compiled, in another process if it may not be cached."""
-        kind = json.dumps([detail["learner"], detail["parameters"], len(classes), inputs.as_dict])
+        features = asdict(inputs)
+        kind = json.dumps([detail["learner"], detail["parameters"], len(classes), features])
         if self._apart and kind not in self._known:
             said = {"event": "compiling", "learner": detail["learner"]}
             LOG.info(f"compiling {detail['learner']}, if it is new to this machine", extra=said)
-            told = self._rules, detail, classes, inputs.as_dict
+            told = self._rules, detail, classes, features
             # If the other process fails, this one compiles.
             if not self._processes.call(compile_task, *told, what=detail["learner"]) and self._processes.is_closed:
                 raise UnavailableError("the service is ending")
@@ -54,11 +56,11 @@ class Compiler:
         self._processes.close()
 
 
-def compile_task(rules: list[str], detail: dict[str, Any], classes: list[ClassName], said: dict[str, Any]) -> None:
+def compile_task(rules: list[str], detail: dict[str, Any], classes: list[ClassName], features: dict[str, Any]) -> None:
     """Compile everything a task needs; runs in the compiling process. `rules` are users' rule files."""
     for rule in rules:
         add_rule(rule)
-    inputs = Inputs(**said)
+    inputs = Inputs(**features)
     _compile_side_by_side(check_learner(detail, classes, inputs), inputs)
     Compiler(apart=False).learner(detail, classes, inputs)
 

@@ -7,16 +7,16 @@ import logging
 from typing import TYPE_CHECKING
 
 from onebit.errors import OnebitError
-from onebit.service.core.feedback import FeedbackSubmission, find_decisions, submit_feedback
+from onebit.service.core.feedback import add_feedback, find_decisions, submit_feedback
 from onebit.service.core.plan import LookUp, Plan
 from onebit.service.core.served_task import ServedTask
 from onebit.service.core.serving_core import ServingCore
 from onebit.service.store.cache import LatestFeedback
 from onebit.service.store.errors import LogError
 from onebit.service.store.rows import BadRecordError, DecisionHead
+from onebit.service.store.submission import Submission
 
 if TYPE_CHECKING:
-    from onebit.service.admin import Admin
     from onebit.service.service import Service
 
 SWEEP_S = 0.5  # between sweeps
@@ -43,7 +43,7 @@ def sweep(core: ServingCore, served: ServedTask, lease: str) -> Plan[bool]:
     known = yield from find_decisions(core, served, [one.id for one in due])
     if served.forgetting or forgets != served.forgets:  # some of these may be forgotten now: look again later
         return False
-    statement, silence, swept = FeedbackSubmission(info.number, assumptions), LatestFeedback(info.silence == "right"), 0
+    submission, silence, swept = Submission(info.number, assumptions), LatestFeedback(info.silence == "right"), 0
     for one in due:
         decision = known[one.id]
         if decision is None:
@@ -52,22 +52,22 @@ def sweep(core: ServingCore, served: ServedTask, lease: str) -> Plan[bool]:
             break  # feedback is being written at this moment; look again later
         swept = one.seq
         if decision.counted is None and one.mode != "shadow":  # in shadow mode it is unknown what was shown
-            statement.about[one.id] = decision
-            statement.add(info, decision, now, "silence", silence, False)
-    if statement.about:
-        submit_feedback(core, served, statement)
-        yield statement
+            add_feedback(submission, info, decision, now, "silence", silence)
+    if submission.feedback:
+        submit_feedback(core, served, submission)
+        yield submission
     served.swept = max(served.swept, swept)
     return (
         len(due) == SWEPT and swept == due[-1].seq
     )  # stopped early if feedback is being written; the next sweep continues
 
 
-async def sweep_for_ever(service: Service, admin: Admin, keeps: bool) -> None:
+async def sweep_for_ever(service: Service, keeps: bool) -> None:
     """Sweep the deadlines of all tasks every half second while this node is the leader.
 
     `keeps` says whether it is the leader at the start; it may become the leader later.
     """
+    admin = service.admin
     if keeps:
         await admin.erase()  # what an earlier node could not erase before it ended
     while True:

@@ -127,7 +127,7 @@ def _parse(core: ServingCore, served: ServedTask, requests: Sequence[DecisionReq
     for index, request in enumerate(requests):
         if (index and index % AT_ONCE == 0) or names > NAMES_AT_ONCE:
             names = 0
-            yield Turn.ANY
+            yield Turn()
         x = info.inputs.parse(request.x, "x" if single else f"[{index}].x", core.max_values)
         if request.among is None and request.sure is None and request.risk is None:
             asks.append(Ask(x, usual))
@@ -174,7 +174,7 @@ def _decide_fresh(
     rows: list[DecisionRow] = []
     for start, end in pieces:
         if not is_small:
-            yield Turn.HEAVY
+            yield Turn()
         choices = _choose(served, ids[start:end], asks[start:end], start, single)
         rows += _rows(served.info, ids[start:end], asks[start:end], choices, core.clock.now())
     if len(pieces) > 1:  # others had a turn, but times in the log must have the order of its rows
@@ -220,7 +220,7 @@ def _repeat(
         step = _rows_at_once(served)
         for start in range(0, len(unread), step):
             if start:
-                yield Turn.ANY
+                yield Turn()
             chunk = unread[start : start + step]
             rows: list[DecisionRow] = yield LookUp(lambda reader, chunk=chunk: reader.decision_rows(info, chunk))  # type: ignore[misc]
             for row in rows:

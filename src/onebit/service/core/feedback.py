@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from onebit.contract.validation import ClassName, join_names
 from onebit.errors import OnebitError
@@ -22,7 +22,7 @@ from onebit.service.store.clock import Clock
 from onebit.service.store.errors import RowsTakenError
 from onebit.service.store.reader import Reader
 from onebit.service.store.rows import DecisionHead, DecisionRow, FeedbackRow, RevisionRow
-from onebit.service.store.submission import Assumptions, Revision, Submission
+from onebit.service.store.submission import Revision, Submission
 from onebit.service.task import TaskInfo
 
 if TYPE_CHECKING:
@@ -31,77 +31,17 @@ if TYPE_CHECKING:
 AT_ONCE = 256  # ids that are looked up before others get a turn
 WRITTEN = ("accepted", "late", "revised", "withdrawn")
 ANSWERS = ("right", "reward", "truth")  # a feedback has exactly one of these
-NOT_WITH_WITHDRAW = {
-    **dict.fromkeys(ANSWERS),
-    "revise": False,
-    "shown": None,
-    "shown_propensity": None,
-}  # with their defaults
 NOTHING: dict[str, Any] = dict.fromkeys(LatestFeedback._fields)  # the content of a withdrawal
+Status = Literal["accepted", "revised", "withdrawn", "duplicate", "late", "unknown", "conflict"]
 Found = Mapping[str, CachedDecision | None]
 
 
 class FeedbackOutcome(NamedTuple):
-    """The outcome of one feedback: its status, and a message if it was refused."""
+    """The outcome of one feedback; in a batch it may also be `unknown` or `conflict`, with the reason."""
 
     id: str
-    status: str
-    message: str
-
-
-class FeedbackSubmission(Submission):
-    """Feedback rows to be written, and the decisions they are about, by id."""
-
-    __slots__ = ("about",)
-
-    def __init__(self, task: int, assumptions: Assumptions) -> None:
-        super().__init__(task, assumptions)
-        self.about: dict[str, CachedDecision] = {}
-
-    def note(
-        self,
-        info: TaskInfo,
-        request: FeedbackRequest,
-        word: LatestFeedback | None,
-        decision: CachedDecision,
-        status: str,
-        now: float,
-    ) -> None:
-        """Update a cached decision with new feedback, and queue the row: a first feedback or a revision."""
-        self.about[request.id] = decision
-        given = decision.feedback
-        if given is not None and (request.revise or request.withdraw):
-            given.word, given.by_silence = word, False
-            said = NOTHING if word is None else {**word._asdict(), "right": int(word.right)}
-            self.revisions.append(Revision(RevisionRow(0, info.number, given.seq, now, **said), given))
-            return
-        assert word is not None
-        self.add(info, decision, now, "caller", word, status == "late")
-
-    def add(
-        self, info: TaskInfo, decision: CachedDecision, now: float, source: str, word: LatestFeedback, late: bool
-    ) -> None:
-        """Add the first feedback of a decision and its row."""
-        given = CachedFeedback(decision, 0, now, source == "silence", word)
-        given.row = FeedbackRow(
-            seq=0,
-            task=info.number,
-            decision=decision.record.seq,
-            time=now,
-            source=source,
-            right=int(word.right),
-            late=int(late),
-            learn=int(info.mode != "log-only" and not late),
-            shown=word.shown,
-            shown_propensity=word.shown_propensity,
-            reward=word.reward,
-            truth=word.truth,
-        )
-        if late:
-            decision.late = given
-        else:
-            decision.counted = given
-        self.feedback.append(given)
+    status: Status
+    message: str = ""
 
 
 def record_feedback(
@@ -136,12 +76,12 @@ def record_feedback(
             yield LookUp(lambda reader: refuse_forgotten(reader, served.info, ids))
             raise NotFoundError(f"there is no decision {ids[0]!r} in task {served.info.name!r}", "id")
         elif forgets == served.forgets:
-            statement = FeedbackSubmission(served.info.number, served.assumptions)
-            answers = _judge_all(core, served, requests, words, found, single, statement)
+            submission = Submission(served.info.number, served.assumptions)
+            answers = _judge_all(core, served, requests, words, found, single, submission)
             try:
-                if statement.about:
-                    submit_feedback(core, served, statement)
-                    yield statement
+                if submission.count:
+                    submit_feedback(core, served, submission)
+                    yield submission
             except RowsTakenError:  # the outdated cache entries were removed: try again
                 continue
             return answers
@@ -154,9 +94,9 @@ def _judge_all(
     words: Sequence[LatestFeedback | None],
     found: Found,
     single: bool,
-    statement: FeedbackSubmission,
+    submission: Submission,
 ) -> list[FeedbackOutcome]:
-    """Return the outcome of each feedback and add what must be written to `statement`.
+    """Return the outcome of each feedback, note it on its decision, and add the rows to `submission`.
 
     The decisions must have no pending writes. Invalid feedback raises before anything is changed.
     """
@@ -178,32 +118,73 @@ def _judge_all(
         answers.append(FeedbackOutcome(request.id, status, message))
         if status in WRITTEN:
             assert decision is not None
-            statement.note(info, request, word, decision, status, now)
+            given = decision.feedback
+            if given is None or not (request.revise or request.withdraw):
+                assert word is not None
+                add_feedback(submission, info, decision, now, "caller", word, is_late=status == "late")
+                continue
+            given.word, given.by_silence = word, False
+            said = NOTHING if word is None else {**word._asdict(), "right": int(word.right)}
+            submission.revisions.append(Revision(RevisionRow(0, info.number, given.seq, now, **said), given))
     return answers
 
 
-def submit_feedback(core: ServingCore, served: ServedTask, statement: FeedbackSubmission) -> None:
+def add_feedback(
+    submission: Submission,
+    info: TaskInfo,
+    decision: CachedDecision,
+    now: float,
+    source: str,
+    word: LatestFeedback,
+    is_late: bool = False,
+) -> None:
+    """Note the first feedback of a decision on it, and add its row to `submission`."""
+    given = CachedFeedback(decision, 0, now, source == "silence", word)
+    given.row = FeedbackRow(
+        seq=0,
+        task=info.number,
+        decision=decision.record.seq,
+        time=now,
+        source=source,
+        right=int(word.right),
+        late=int(is_late),
+        learn=int(info.mode != "log-only" and not is_late),
+        shown=word.shown,
+        shown_propensity=word.shown_propensity,
+        reward=word.reward,
+        truth=word.truth,
+    )
+    if is_late:
+        decision.late = given
+    else:
+        decision.counted = given
+    submission.feedback.append(given)
+
+
+def submit_feedback(core: ServingCore, served: ServedTask, submission: Submission) -> None:
     """Submit feedback that is already noted on its cached decisions; drop these if the write fails.
 
     If it is unknown whether the write succeeded, the next caller finds the truth in the log.
     """
-    for decision in statement.about.values():
-        decision.feedback_ticket = statement
+    given = (*submission.feedback, *(revision.feedback for revision in submission.revisions))
+    decisions = [feedback.decision for feedback in given]
+    for decision in decisions:
+        decision.feedback_ticket = submission
     # A batch may be larger than the cache, which must hold all decisions with pending feedback.
-    core.cache.add(statement.about.values())
+    core.cache.add(decisions)
 
     def finish() -> None:
         """Clean up when the rows are written or have failed, even if the caller no longer waits."""
-        for decision in statement.about.values():
-            if decision.feedback_ticket is statement:
+        for decision in decisions:
+            if decision.feedback_ticket is submission:
                 decision.feedback_ticket = None
-        if statement.error is not None:
-            core.cache.remove(served.info.number, statement.about)
+        if submission.error is not None:
+            core.cache.remove(served.info.number, [decision.record.id for decision in decisions])
         else:
-            served.heard = max(served.heard, statement.last)
+            served.heard = max(served.heard, submission.last)
 
-    statement.add_done_callback(finish)
-    core.submit(statement)
+    submission.add_done_callback(finish)
+    core.submit(submission)
 
 
 def find_decisions(core: ServingCore, served: ServedTask, ids: list[str]) -> Plan[dict[str, CachedDecision | None]]:
@@ -219,7 +200,7 @@ def find_decisions(core: ServingCore, served: ServedTask, ids: list[str]) -> Pla
     while unread:
         for start in range(0, len(unread), AT_ONCE):
             if start:
-                yield Turn.ANY
+                yield Turn()
             chunk = unread[start : start + AT_ONCE]
             logged: dict[str, CachedDecision] = yield LookUp(
                 lambda reader, chunk=chunk: look_up(info, chunk, reader, core.clock)  # type: ignore[misc]
@@ -274,7 +255,8 @@ def parse_feedback(served: ServedTask, request: FeedbackRequest, where: str) -> 
     For feedback by truth, `right` is not known yet: it depends on what was played.
     """
     if request.withdraw:
-        given = [name for name, nothing in NOT_WITH_WITHDRAW.items() if getattr(request, name) is not nothing]
+        others = {name: field for name, field in FeedbackRequest.model_fields.items() if name not in ("id", "withdraw")}
+        given = [name for name, field in others.items() if getattr(request, name) is not field.default]
         if given:
             raise InvalidError(
                 f"{where}{given[0]} is there, and withdraw too: a feedback that is withdrawn says nothing",
@@ -352,7 +334,7 @@ def _match_decision(
 
 def judge(
     info: TaskInfo, request: FeedbackRequest, word: LatestFeedback | None, decision: CachedDecision | None, now: float
-) -> tuple[str, str]:
+) -> tuple[Status, str]:
     """Return the status of a feedback, and a message if it is refused."""
     if decision is None:
         return "unknown", f"there is no decision {request.id!r} in task {info.name!r}"
@@ -400,7 +382,7 @@ def _meaning(word: LatestFeedback, info: TaskInfo) -> str:
     return f"{'right' if word.right else 'wrong'}{named}"
 
 
-def _refuse_alone(status: str, message: str, request: FeedbackRequest) -> None:
+def _refuse_alone(status: Status, message: str, request: FeedbackRequest) -> None:
     """Raise the error for a refused single feedback. In a batch, the status is the answer instead."""
     if status == "unknown":
         raise NotFoundError(message, "id")

@@ -4,12 +4,13 @@ What a record does depends on the log alone, not on when it was read or in which
 snapshot, ends up with the same weights, bit for bit, as one that was never killed.
 
 The learner learns the latest feedback on each decision. If feedback is revised after it was learnt, the follower goes on, and `revised_from` says from
-where the log must be replayed; `learner_thread.Reviser` does that.
+where the log must be replayed; `LearnerThread` does that.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
@@ -68,19 +69,17 @@ class LogFollower:
         self.revisions = Revisions(expected, position)
         self.began_at = 0  # end of the log at the start: rows forgotten before that were never seen
         self.revising = False  # whether the log is being replayed, or is about to be
-        self.successor: LogFollower | None = None  # the follower that replays the log
         self.revising_error: str | None = None  # why the last replay failed
         self._announced: deque[Announcement] = (
             deque()
         )  # new rows, in order; followed ones are dropped with the next announcement
         self._ahead = 0  # feedbacks after the position that were already taught
         self.records = 0  # number of records followed
-        self.records_at_snapshot = 0
+        self.records_at_snapshot: float = 0  # minus infinity: a snapshot is due
         self.snapshot_time = self.snapshot_tried = time.monotonic()
         self.snapshot_position = 0
         self.writing = False
         self.writing_s = 0.0
-        self.switched = False  # whether the learner was switched since the last snapshot
         self.snapshots_failed = 0  # number of failures in this process
         self.failed_in_a_row = 0
         self.snapshot_error: str | None = None  # why the last snapshot failed
@@ -301,15 +300,12 @@ class LogFollower:
             trained = self.trainees.pop(generation)
             self.replicas = Replicas(trained.learner, generation, self.replicas.copies)
             self.revisions.miss(trained.revisions.missed_from)
-            self.switched = True
+            self.records_at_snapshot = self.snapshot_tried = -math.inf  # a snapshot is due at once
 
-    def succeed(self, reader: Reader) -> None:
-        """Let the successor, which replayed the log, catch up with this follower and take over."""
-        new = self.successor
-        assert new is not None
+    def adopt(self, new: LogFollower, reader: Reader) -> None:
+        """Let a follower that has replayed the log catch up with this one, and take its state."""
         new.follow(reader, self.position)
         self.replicas, self.statistics, self.revisions = new.replicas, new.statistics, new.revisions
-        self.successor = None
 
     def quarantine(self, error: Exception) -> None:
         """Stop following and record why: records are damaged or cannot be learnt. Other tasks go on."""

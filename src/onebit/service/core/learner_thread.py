@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
+import math
 import queue
 import threading
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, closing
 
 from onebit.errors import OnebitError
 from onebit.service.core.follower import LogFollower
 from onebit.service.core.trainee import NEAR
+from onebit.service.errors import UnavailableError
 from onebit.service.store.base import Store
 from onebit.service.store.errors import LogError
 from onebit.service.store.reader import Reader
@@ -27,47 +29,51 @@ WRITING_SHARE = 0.1  # at most this share of the time is spent writing snapshots
 TOGETHER_S = 0.1  # wait for further revisions before a replay
 REVISION_RETRY_S = 1.0
 LOG = logging.getLogger("onebit.service")
-Alone = Callable[[], AbstractContextManager[object]]
 
 
 class LearnerThread:
-    """The thread that follows the log for all tasks, and the one that writes their snapshots."""
+    """The threads that follow the log for all tasks, learn their revisions and write their snapshots."""
 
     def __init__(
-        self, store: Store, snapshot_every: int, followed: Callable[[], None], alone: Alone = nullcontext
+        self,
+        store: Store,
+        snapshot_every: int,
+        followed: Callable[[], None],
+        alone: Callable[[], AbstractContextManager[object]] | None = None,
     ) -> None:
+        lock = threading.Lock()
         self._store = store
         self._snapshot_every = snapshot_every
-        self._alone = alone  # held while the log is followed
-        self._followed = followed  # called on the learner thread when something new has been learnt
+        self._alone = alone or (lambda: lock)  # held while the log is followed
+        self._followed = followed  # called on a thread of this class when something new has been learnt
         self.followers: dict[int, LogFollower] = {}
         self._started = False
+        self._ending = threading.Event()
         self._unreadable: str | None = None  # why the log cannot be followed now
         self._news: queue.SimpleQueue[tuple[int, set[tuple[int, str]]] | None] = queue.SimpleQueue()
+        self._revised: queue.SimpleQueue[LogFollower | None] = queue.SimpleQueue()  # tasks whose log must be replayed
         # Snapshots to write, and whether each is the newest of its follower, of which there is one at a time.
         # An event is set once all snapshots before it are written.
         self._packed: queue.SimpleQueue[tuple[LogFollower, Packed, bool] | threading.Event | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="onebit-learner", daemon=True)
-        self._writer = threading.Thread(target=self._write, name="onebit-snapshots", daemon=True)
-        self._reviser = Reviser(
-            store,
-            snapshot_every,
-            self._keep_older,
-            lambda follower: self.tell(0, {(follower.task, "revisions"): 0}),
-        )
+        self._learner, self._reviser, self._writer = self._threads = [
+            threading.Thread(target=work, name=name, daemon=True)
+            for work, name in (
+                (self._run, "onebit-learner"),
+                (self._learn_revisions, "onebit-reviser"),
+                (self._write, "onebit-snapshots"),
+            )
+        ]
 
     @property
     def failing(self) -> str | None:
         """Reason why nothing is learnt now, or None. A quarantined task does not hold up the others."""
-        threads = (self._thread, self._writer, self._reviser.thread)
-        dead = [one.name for one in threads if self._started and not one.is_alive()]
+        dead = [thread.name for thread in self._threads if self._started and not thread.is_alive()]
         return f"the thread {dead[0]} has ended; start the service again" if dead else self._unreadable
 
     def start(self) -> None:
         """Start the threads."""
-        self._thread.start()
-        self._writer.start()
-        self._reviser.start()
+        for thread in self._threads:
+            thread.start()
         self._started = True
 
     def tell(self, last: int, counts: Keys) -> None:
@@ -79,14 +85,16 @@ class LearnerThread:
         self._news.put((last, set(counts)))
 
     def stop(self) -> None:
-        """Follow to the end of what was announced, write a last snapshot of every task, and stop."""
+        """Follow to the end of what was announced, write a last snapshot of every task, and stop.
+
+        Revisions that are being learnt are left to the next start, which gives the same result.
+        """
         self._started = False
-        self._reviser.stop()
-        if self._thread.is_alive():
-            self._news.put(None)
-            self._thread.join()
-            self._packed.put(None)
-            self._writer.join()
+        self._ending.set()
+        for thread, news in ((self._reviser, self._revised), (self._learner, self._news), (self._writer, self._packed)):
+            if thread.is_alive():
+                news.put(None)
+                thread.join()
 
     def leave(self, task: int, reader: Reader) -> threading.Event:
         """Stop following a task and write a last snapshot; return an event that is set once it is written.
@@ -155,35 +163,24 @@ class LearnerThread:
                 continue
             try:
                 follower.follow(reader, last, tables)
-                if follower.revised_from is not None:
-                    self._revise(follower, reader)
-                if self._due(follower):
-                    self._keep(follower, reader)
+                self._attend(follower, reader)
             except LogError as error:
                 left[task], why = tables, str(error)
             except Exception as error:  # the log has all rows, and the next start tries again
                 follower.quarantine(error)
         return left, why
 
-    def _revise(self, follower: LogFollower, reader: Reader) -> None:
-        """Request a replay of the log; if one is done, let its result take over."""
-        new = follower.successor
-        if new is not None and not follower.revising:
-            follower.follow(reader, new.position)  # the successor may have read rows that are not announced yet
-            changes = reader.changes(follower.expected, new.position, follower.position)
-            if not any(
-                change.kind == "learner" for change in changes
-            ):  # a switch would train a learner here, which takes long
-                follower.succeed(reader)
-                follower.records_at_snapshot = follower.records - self._snapshot_every  # a snapshot is due
+    def _attend(self, follower: LogFollower, reader: Reader) -> None:
+        """Request a replay of the log if feedback was revised after it was learnt, or a snapshot if one is due."""
         if follower.revised_from is not None:
-            self._reviser.ask(follower)
+            if not follower.revising:
+                follower.revising = True
+                self._revised.put(follower)
+        elif not follower.writing and self._store.lease is not None and self._is_due(follower):
+            self._keep(follower, reader)
 
-    def _due(self, follower: LogFollower) -> bool:
-        if follower.writing or follower.revised_from is not None or self._store.lease is None:
-            return False
-        if follower.switched:
-            return True
+    def _is_due(self, follower: LogFollower) -> bool:
+        """Return True if a snapshot is due, judging by the rows and the time since the last."""
         if follower.records - follower.records_at_snapshot < self._snapshot_every:
             return False
         return time.monotonic() - follower.snapshot_tried >= follower.writing_s / WRITING_SHARE
@@ -195,7 +192,7 @@ class LearnerThread:
         except Exception as error:
             self._snapshot_failed(follower, error)
             return
-        follower.writing, follower.switched = True, False
+        follower.writing = True
         follower.records_at_snapshot = follower.records
 
     def _keep_last(self, follower: LogFollower, reader: Reader) -> None:
@@ -203,10 +200,6 @@ class LearnerThread:
         known = follower.failing is None and follower.revised_from is None
         if follower.position > follower.snapshot_position and known and self._store.lease is not None:
             self._keep(follower, reader)
-
-    def _keep_older(self, follower: LogFollower, snapshot: Packed) -> None:
-        if self._store.lease is not None:
-            self._packed.put((follower, snapshot, False))
 
     def _write(self) -> None:
         while (one := self._packed.get()) is not None:
@@ -236,65 +229,37 @@ class LearnerThread:
         about = {"event": "snapshot-failed", "task": follower.expected.name}
         LOG.warning(f"a snapshot of task {follower.expected.name!r} could not be written: {why}", extra=about)
 
+    # --- revisions ---------------------------------------------------------------------------------------------------
 
-class Reviser:
-    """A thread that replays the log of one task at a time after feedback was revised too late.
+    def _learn_revisions(self) -> None:
+        """Replay the log for one task at a time after feedback was revised too late.
 
-    The learner keeps deciding meanwhile. The result is that of a log with the latest feedback on each decision in place of the first. So the log is replayed
-    from the last snapshot before the first revised row, and the learner thread replaces its state by the result. Revisions that arrive close together, or
-    during a replay, wait for the next one, which covers them all.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        snapshot_every: int,
-        keep: Callable[[LogFollower, Packed], None],
-        rebuilt: Callable[[LogFollower], None],
-    ) -> None:
-        self._store = store
-        self._snapshot_every = snapshot_every
-        self._keep = keep  # called on this thread with snapshots to write
-        self._rebuilt = rebuilt  # called on this thread when a successor is ready to take over
-        self._asked: queue.SimpleQueue[LogFollower | None] = queue.SimpleQueue()
-        self._ending = threading.Event()
-        self.thread = threading.Thread(target=self._run, name="onebit-reviser", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread."""
-        self.thread.start()
-
-    def ask(self, follower: LogFollower) -> None:
-        """Request a replay for a task, or that its successor catches up; one request at a time."""
-        if not follower.revising:
-            follower.revising = True
-            self._asked.put(follower)
-
-    def stop(self) -> None:
-        """Abandon the replay under way and stop; the next start gives the same result."""
-        self._ending.set()
-        self._asked.put(None)
-        if self.thread.is_alive():
-            self.thread.join()
-
-    def _run(self) -> None:
-        while (follower := self._asked.get()) is not None:
+        The learner keeps deciding meanwhile. The result is that of a log with the latest feedback on each decision in place of the first. So the log is replayed
+        from the last snapshot before the first revised row, and the result replaces the state of the learner. Revisions that arrive close together, or
+        during a replay, wait for the next one, which covers them all.
+        """
+        while (follower := self._revised.get()) is not None:
             self._ending.wait(TOGETHER_S)
-            while not self._gives_up(follower) and follower.failing is None and not self._revised(follower):
+            while not self._is_useless(follower) and not self._replay(follower):
                 self._ending.wait(REVISION_RETRY_S)
 
-    def _gives_up(self, follower: LogFollower) -> bool:
-        """Return True if the replay is no longer needed."""
-        return self._ending.is_set() or follower.left
+    def _is_useless(self, follower: LogFollower) -> bool:
+        """Return True if a replay for a task is not needed any more."""
+        return self._ending.is_set() or follower.left or follower.failing is not None
 
-    def _revised(self, follower: LogFollower) -> bool:
-        """Replay the log for a task; return False if it must be tried again."""
+    def _replay(self, follower: LogFollower) -> bool:
+        """Replay the log for a task until the result has taken over; return False if it must be tried again."""
         began = time.perf_counter()
         try:
             with closing(self._store.reader()) as reader:
-                self._follow_again(follower, reader)
-        except (LogError, MemoryError) as error:  # temporary errors
-            follower.successor = None  # a chunk may have been taught only in part
+                new = LogFollower.start(
+                    follower.expected, follower.snapshots, reader, reader.last(), follower.replicas.copies
+                )
+                has_taken_over = False
+                while not has_taken_over and not self._is_useless(follower):
+                    self._approach(follower, new, reader)
+                    has_taken_over = self._take_over(follower, new, reader, began)
+        except (LogError, MemoryError, UnavailableError) as error:  # temporary errors
             follower.revising_error = str(error) or type(error).__name__
             about = {"event": "revision-failed", "task": follower.expected.name}
             LOG.warning(f"revisions could not be learnt now: {follower.revising_error}", extra=about)
@@ -303,34 +268,39 @@ class Reviser:
             follower.quarantine(error)
             return True
         follower.revising_error = None
-        if not self._gives_up(follower):
-            seconds = round(time.perf_counter() - began, 3)
-            about = {"event": "revised", "task": follower.expected.name, "seconds": str(seconds)}
-            LOG.info(f"task {follower.expected.name}: the log was followed again", extra=about)
-            follower.revising = False
-            self._rebuilt(follower)
+        self._followed()
         return True
 
-    def _follow_again(self, follower: LogFollower, reader: Reader) -> None:
-        """Replay the log with another follower until it is close to the end.
+    def _approach(self, follower: LogFollower, new: LogFollower, reader: Reader) -> None:
+        """Replay the log until close to its end.
 
-        Each time it has gone half of the remaining way, it writes a snapshot for later revisions, in place of the outdated ones.
+        Each time the replay has gone half of the remaining way, a snapshot is written for later revisions, in place of the outdated ones.
         """
-        if follower.successor is None:
-            follower.successor = LogFollower.start(
-                follower.expected, follower.snapshots, reader, reader.last(), follower.replicas.copies
-            )
-        new = follower.successor
-        near = False
-
-        def gives_up() -> bool:
-            return self._gives_up(follower)
-
-        while not near and not gives_up():
+        behind = NEAR + 1
+        while behind > NEAR and not self._is_useless(follower):
             end = reader.last()
-            while new.position < end and not gives_up():
+            while new.position < end and not self._is_useless(follower):
                 upto = new.position + max(self._snapshot_every, (end - new.position) // 2)
-                new.follow(reader, min(upto, end), revised=end, gives_up=gives_up)
-                if new.position < end and new.revised_from is None and not gives_up():
-                    self._keep(follower, new.snapshot(reader))
-            near = reader.last() - end <= NEAR
+                new.follow(reader, min(upto, end), revised=end, gives_up=lambda: self._is_useless(follower))
+                is_whole = new.revised_from is None and not self._is_useless(follower)
+                if new.position < end and is_whole and self._store.lease is not None:
+                    self._packed.put((follower, new.snapshot(reader), False))
+            behind = reader.last() - end
+
+    def _take_over(self, follower: LogFollower, new: LogFollower, reader: Reader, began: float) -> bool:
+        """Let the result of a replay take over; return False if that would train a learner here, which takes long."""
+        with self._alone():
+            if self._is_useless(follower):
+                return False
+            follower.follow(reader, new.position)  # the replay may have read rows that are not announced yet
+            changes = reader.changes(follower.expected, new.position, follower.position)
+            if any(change.kind == "learner" for change in changes):
+                return False
+            name, seconds = follower.expected.name, round(time.perf_counter() - began, 3)
+            about = {"event": "revised", "task": name, "seconds": str(seconds)}
+            LOG.info(f"task {name}: the log was followed again", extra=about)
+            follower.adopt(new, reader)
+            follower.revising = False
+            follower.records_at_snapshot = -math.inf  # a snapshot is due
+            self._attend(follower, reader)
+            return True

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Generator
-from enum import Enum
 from typing import Any, NamedTuple, TypeVar
 
 from onebit.service.store.base import Inquiry
@@ -26,11 +25,8 @@ class LookUp(NamedTuple):
     query: Callable[[Reader], Any]
 
 
-class Turn(Enum):
-    """A pause that lets others run: everybody, or, before heavy work, those with small requests."""
-
-    ANY = "any"
-    HEAVY = "heavy"
+class Turn(NamedTuple):
+    """A pause before a piece of heavy work, which lets others run."""
 
 
 Wait = Ticket | LookUp | Turn  # waiting for a ticket ends when it is accepted, or raises its error
@@ -109,17 +105,15 @@ async def run_plan(plan: Plan[T], inquiry: Inquiry, heavy_work: HeavyWork) -> T:
     try:
         while True:
             wait = step(value)
-            while wait is Turn.HEAVY:
+            while isinstance(wait, Turn):
                 async with heavy_work:
                     wait = plan.send(None)
             step, value = plan.send, None
             try:
                 if isinstance(wait, Ticket):
                     await finished(wait)
-                elif isinstance(wait, LookUp):
-                    value = await inquiry.of(wait.query)
                 else:
-                    await asyncio.sleep(0)
+                    value = await inquiry.of(wait.query)
             except Exception as error:
                 step, value = plan.throw, error
     except StopIteration as end:

@@ -8,21 +8,15 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable
 from contextlib import closing
-from typing import NamedTuple
 
 from onebit.errors import InputError, OnebitError
 from onebit.service.core.follower import LogFollower, quarantine
-from onebit.service.core.learner_thread import LearnerThread
 from onebit.service.core.served_task import ServedTask
+from onebit.service.core.serving_core import ServingCore
 from onebit.service.demo_data import DemoItems
-from onebit.service.settings import Settings
-from onebit.service.store.base import Appender, Store
-from onebit.service.store.clock import Clock
 from onebit.service.store.errors import LogError
 from onebit.service.store.reader import Reader
-from onebit.service.store.submission import Keys
 from onebit.service.store.task_history import DamagedTask
 from onebit.service.task import TaskInfo, warm
 
@@ -30,42 +24,15 @@ LOG = logging.getLogger("onebit.service")
 MOST_TASKS = 2**53
 
 
-class Recovered(NamedTuple):
-    """What a service continues with after startup. Its learner thread is not started yet."""
-
-    appender: Appender
-    learner_thread: LearnerThread
-    clock: Clock
-    next_task: int  # number of the next task to be created
-    last_change: int  # seq of the last change applied
-
-
 def recover(
-    settings: Settings,
-    store: Store,
-    followed: Callable[[], None],
-    changed: Callable[[], None],
-    items: DemoItems,
-    served: dict[str, ServedTask],
-    aside: dict[str, DamagedTask],
-) -> Recovered:
+    core: ServingCore, items: DemoItems, served: dict[str, ServedTask], aside: dict[str, DamagedTask]
+) -> tuple[int, int]:
     """Fill `served` and `aside` with the tasks of the log: those that work and those quarantined.
 
-    `followed` is called when something new has been learnt, and `changed` when tasks have changed in the log.
+    Return the number of the next task to be created, and the seq of the last change applied. The learner thread is not started yet.
     """
-    store.check()
-    learner_thread = LearnerThread(store, settings.snapshot_every, followed)
-
-    def committed(last: int, counts: Keys) -> None:
-        learner_thread.tell(last, counts)
-        if any(table == "changes" for _, table in counts):
-            changed()
-
-    appender = store.appender(committed)
-    with closing(store.reader()) as reader:
-        clock = store.clock(reader, appender.last)
-        warn_of_clock(clock)
-        last_change = reader.last_change()
+    last, last_change = core.commits.last, core.reader.last_change()
+    with closing(core.store.reader()) as reader:
         tasks, damaged = reader.tasks(last_change)
         for info in tasks:
             if info.deleted is not None:
@@ -73,35 +40,21 @@ def recover(
             try:
                 if info.name in served:
                     raise InputError(f"its name is that of task number {served[info.name].info.number} too")
-                task = bring_up_task(info, store, reader, appender.last, settings, items)
+                task = bring_up_task(core, info, reader, items)
             except LogError:  # the log itself failed, not one task
                 raise
             except Exception as error:
-                reason = quarantine(info.name, error, appender.last)
+                reason = quarantine(info.name, error, last)
                 _put(aside, DamagedTask(info.number, info.name, reason, False), served)
             else:
                 served[info.name] = task
-                learner_thread.followers[info.number] = task.follower
+                core.learner_thread.followers[info.number] = task.follower
         for gone in damaged:
             if not gone.deleted:
                 LOG.error(f"quarantined: {gone.reason}", extra={"event": "task-quarantined", "task": gone.name})
                 _put(aside, gone, served)
     numbers = [info.number for info in tasks] + [gone.number for gone in damaged]
-    next_task = 1 + max((one for one in numbers if one < MOST_TASKS), default=0)
-    return Recovered(appender, learner_thread, clock, next_task, last_change)
-
-
-def warn_of_clock(clock: Clock) -> None:
-    """Log a warning if this machine's clock is behind the log."""
-    if clock.behind > 1.0:
-        then = (
-            "times go on from the log's"
-            if clock.follows_log
-            else "the machine is believed, and times in the log go back by that"
-        )
-        LOG.warning(
-            f"the clock of this machine is {clock.behind:.0f} s behind the log; {then}", extra={"event": "clock-behind"}
-        )
+    return 1 + max((one for one in numbers if one < MOST_TASKS), default=0), last_change
 
 
 def _put(aside: dict[str, DamagedTask], task: DamagedTask, served: dict[str, ServedTask]) -> None:
@@ -114,18 +67,10 @@ def _put(aside: dict[str, DamagedTask], task: DamagedTask, served: dict[str, Ser
     aside[name] = task
 
 
-def bring_up_task(
-    info: TaskInfo,
-    store: Store,
-    reader: Reader,
-    last: int,
-    settings: Settings,
-    items: DemoItems,
-    copies: int = 2,
-) -> ServedTask:
-    """Return a task to serve, whose learner has followed the log to position `last`."""
-    began = time.perf_counter()
-    snapshots = store.snapshots(info.number, settings.keep_snapshots)
+def bring_up_task(core: ServingCore, info: TaskInfo, reader: Reader, items: DemoItems, copies: int = 2) -> ServedTask:
+    """Return a task to serve, whose learner has followed the log to its end."""
+    began, last = time.perf_counter(), core.commits.last
+    snapshots = core.store.snapshots(info.number, core.settings.keep_snapshots)
     follower = LogFollower.start(info.expected, snapshots, reader, last, copies)
     since = follower.position
     follower.follow(reader, last)

@@ -38,10 +38,21 @@ class ServedTask:
         self.forgets = 0  # how often that has happened; facts about decisions from before may be outdated
         self.heard = 0  # seq of the last feedback written by this process
         self.swept = 0  # decisions up to this seq have feedback, from a caller or by silence
-        self.name_classes()
+        self._name_classes()
 
-    def name_classes(self) -> None:
-        """Refresh the class names after classes were added."""
+    def apply(self, seq: int, when: float, kind: str, detail: dict[str, Any]) -> None:
+        """Apply a change that is in the log."""
+        self.info.apply(seq, when, kind, detail)
+        self._name_classes()
+        if "silence" in detail or "deadline_s" in detail:
+            self.swept = seq
+
+    def restore(self, info: TaskInfo, follower: LogFollower) -> None:
+        """Replace the state by what follows from the log."""
+        self.info, self.follower = info, follower
+        self._name_classes()
+
+    def _name_classes(self) -> None:
         self.texts = class_texts(self.info.classes)
         self.names_bytes = sum(len(text.encode()) for text in self.texts)
         self.class_indices = {name: index for index, name in enumerate(self.info.classes)}
@@ -50,6 +61,12 @@ class ServedTask:
     def assumptions(self) -> Assumptions:
         """The current facts against which rows are validated."""
         return Assumptions(self.info.last_change)
+
+    def begin_training(self, learner: str) -> TrainingProgress:
+        """Show that a learner is being trained from the log of the task."""
+        counts = self.follower.statistics
+        self.training = TrainingProgress(learner, 0, counts.count("feedback") + counts.count("late"))
+        return self.training
 
     def has_followed(self, seq: int) -> bool:
         """Return True if the learner has reached a position, or never will."""

@@ -1,44 +1,82 @@
-"""What the plans of one serving process share."""
+"""What the plans of one serving process share: a log in use."""
 
 from __future__ import annotations
 
 import itertools
+import logging
 import os
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 
 from onebit.errors import OnebitError
 from onebit.service.core.commit import GroupCommit
-from onebit.service.store.cache import DecisionCache
-from onebit.service.store.clock import Clock
-from onebit.service.store.submission import Submission
+from onebit.service.core.learner_thread import LearnerThread
+from onebit.service.settings import Settings
+from onebit.service.store.base import Store
+from onebit.service.store.submission import Keys, Submission
 
 DIGITS = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"  # in sorting order
 TWO_DIGITS = [first + second for first in DIGITS for second in DIGITS]
+LOG = logging.getLogger("onebit.service")
 
 
 class ServingCore:
-    """What decisions and feedback need of one log, for all of its tasks.
+    """A log in use, and what decisions and feedback need of it, for all of its tasks. Take its store before.
 
     Use it in one context only: an event loop, or under a lock.
     """
 
     def __init__(
         self,
-        commits: GroupCommit,
-        cache: DecisionCache,
-        clock: Clock,
-        shared: bool,
-        max_values: int,
+        store: Store,
+        settings: Settings,
+        deliver: Callable[[Callable[[], None]], None],
+        committed: Callable[[int, Keys], None],
+        followed: Callable[[], None],
+        *,
+        alone: Callable[[], AbstractContextManager[object]] | None = None,
+        soon: bool = False,
+        taught: Callable[[Submission], None] | None = None,
         refuse_closed: Callable[[int], None] | None = None,
     ) -> None:
-        self._refuse_closed = refuse_closed  # called with the task before rows are added to it
-        self.commits = commits
-        self.cache = cache
-        self.clock = clock
-        self.shared = shared  # whether other nodes use the log, and may decide on the same ids or give feedback on the same decisions
-        self.max_values = max_values  # most names or words of one x
+        """The callbacks are those of `Store.appender`, `LearnerThread` and `GroupCommit`.
+
+        `refuse_closed` is called with a task before rows are added to it.
+        """
+        self._refuse_closed = refuse_closed
+        self.store = store
+        self.settings = settings
+        self.cache = store.cache
+        self.shared = (
+            store.shared
+        )  # whether other nodes may decide on the same ids or give feedback on the same decisions
+        self.max_values = settings.max_values  # most names or words of one x
         self.new_id = NewIds().new
+        store.check()
+        with ExitStack() as undo:
+            appender = store.appender(committed)
+            undo.callback(appender.close)
+            self.reader = store.reader()
+            undo.callback(self.reader.close)
+            self.clock = store.clock(self.reader, appender.last)
+            undo.pop_all()
+        self.commits = GroupCommit(appender, deliver, soon, taught)
+        self.learner_thread = LearnerThread(store, settings.snapshot_every, followed, alone)
+        if self.clock.behind > 1.0:
+            then = (
+                "times go on from the log's"
+                if self.clock.follows_log
+                else "the machine is believed, and times in the log go back by that"
+            )
+            about = {"event": "clock-behind"}
+            LOG.warning(f"the clock of this machine is {self.clock.behind:.0f} s behind the log; {then}", extra=about)
+
+    def close(self) -> None:
+        """Close the log and give it up, once its threads have ended."""
+        self.reader.close()
+        self.commits.appender.close()
+        self.store.release()
 
     def submit(self, submission: Submission) -> None:
         """Submit rows; raise if their task no longer takes rows."""

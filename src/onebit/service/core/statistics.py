@@ -32,17 +32,12 @@ COUNTS = (
 SHOWN = COUNTS[: COUNTS.index("asked")]
 
 
-def wilson(successes: int, trials: int) -> tuple[float, float] | tuple[None, None]:
-    """Return Wilson's 95 % interval of a share; (None, None) without trials.
+Shares = tuple[float, float, float] | tuple[None, None, None]
 
-    >>> [round(end, 3) for end in wilson(3, 10)]
-    [0.108, 0.603]
-    >>> wilson(0, 0)
-    (None, None)
-    """
-    if trials == 0:
-        return None, None
-    return share(successes, trials)[1:]
+
+def _share(count: float, total: int) -> Shares:
+    """Return a proportion with the bounds of its 95 % interval; None for each without rounds."""
+    return share(count, total) if total else (None, None, None)
 
 
 class Statistics:
@@ -172,7 +167,7 @@ class Statistics:
         with self._lock:
             last = self._wrong.last(window)
             wrong = int(last.sum())
-            low, high = wilson(wrong, len(last))
+            error, low, high = _share(wrong, len(last))
             explored = self._explored.last(window)
             seconds = [self._seconds.get(second, (0, 0)) for second in range(int(now) - SECONDS, int(now))]
             minute = seconds[-60:]
@@ -181,12 +176,12 @@ class Statistics:
             rewards = ~last if self._rewards is None else self._rewards.last(window)
             return {
                 **{name: self._counts[name] for name in SHOWN},
-                "mean_reward": _share(self._curve.total(REWARD), self._counts["feedback"]),
+                "mean_reward": _divide(self._curve.total(REWARD), self._counts["feedback"]),
                 "window": {
                     "size": window,
                     "feedback": len(last),
                     "wrong": wrong,
-                    "error": _share(wrong, len(last)),
+                    "error": error,
                     "low": low,
                     "high": high,
                     "mean_reward": float(rewards.mean()) if len(rewards) else None,
@@ -216,10 +211,10 @@ class Statistics:
         return {
             "asked": asked,
             "sure": sure,
-            "answered": _share(sure, asked),
+            "answered": _divide(sure, asked),
             "heard": heard,
             "wrong": wrong,
-            "error": _share(wrong, heard),
+            "error": _divide(wrong, heard),
         }
 
     def to_dict(self) -> dict[str, Any]:
@@ -272,13 +267,12 @@ def _fits(kept: dict[str, Any]) -> bool:
     return fits and all(one <= of for one, of in zip(right, heard, strict=True))
 
 
-def _share(part: float, whole: int) -> float | None:
+def _divide(part: float, whole: int) -> float | None:
     return part / whole if whole else None
 
 
 def _of_class(name: ClassName, played: int, heard: int, right: int) -> dict[str, Any]:
-    low, high = wilson(right, heard)
-    rate = right / heard if heard else None
+    rate, low, high = _share(right, heard)
     return {
         "name": name,
         "played": played,

@@ -31,26 +31,13 @@ def make_task_info(new: NewTask, number: int, now: float) -> TaskInfo:
         pixels = new.display.width * new.display.height
         if new.features.kind != "numbers" or new.features.size != pixels:
             raise InvalidError(f"display asks for {pixels} numbers, and features has others", "display")
-    with blame_field("parameters"):
-        return TaskInfo(
-            number=number,
-            name=new.name,
-            created_at=now,
-            classes=list(range(new.classes)) if isinstance(new.classes, int) else list(new.classes),
-            learner=new.learner,
-            parameters=new.parameters,
-            exploration_floor=resolve_floor(new.learner, new.exploration_floor),
-            seed=secrets.randbelow(2**53) if new.seed is None else new.seed,
-            features=new.features.model_dump(),
-            mode=new.mode,
-            deadline_s=new.deadline_s,
-            silence=new.silence,
-            revise_within=new.revise_within,
-            sure=new.sure,
-            risk=new.risk,
-            display=None if new.display is None else new.display.model_dump(),
-            items=new.items,
-        )
+    detail = {
+        **new.model_dump(),
+        "classes": list(range(new.classes)) if isinstance(new.classes, int) else list(new.classes),
+        "exploration_floor": resolve_floor(new.learner, new.exploration_floor),
+        "seed": secrets.randbelow(2**53) if new.seed is None else new.seed,
+    }
+    return TaskInfo.created(0, number, now, detail)
 
 
 def check_new(info: TaskInfo, most_memory: int) -> None:

@@ -51,12 +51,12 @@ class Progress:
         self._loop = asyncio.get_running_loop()
         self._news = asyncio.Event()
         self._waiting = 0
-        self._stopped = False
 
     def tell(self) -> None:
         """Report progress from another thread; the loop is woken only if a coroutine waits."""
-        if self._waiting and not self._stopped:
-            self._loop.call_soon_threadsafe(self.wake)
+        if self._waiting:
+            with contextlib.suppress(RuntimeError):  # the loop has ended, and so have those who waited
+                self._loop.call_soon_threadsafe(self.wake)
 
     def wake(self) -> None:
         """Let the waiting coroutines check their conditions again."""
@@ -71,7 +71,3 @@ class Progress:
                 await self._news.wait()
         finally:
             self._waiting -= 1
-
-    def stop(self) -> None:
-        """Ignore further reports, since the loop is about to end."""
-        self._stopped = True

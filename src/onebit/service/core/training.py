@@ -24,7 +24,6 @@ from onebit.service.store.errors import LogError, StaleError
 from onebit.service.task import TaskInfo, build_learner, require_candidate_support
 
 if TYPE_CHECKING:
-    from onebit.service.admin import Admin
     from onebit.service.service import Service
 
 LOG = logging.getLogger("onebit.service")
@@ -36,9 +35,8 @@ MOST_STARTS = 5  # starts of the service during one training: the training itsel
 class Trainers:
     """The trainings under way, on one event loop."""
 
-    def __init__(self, service: Service, admin: Admin) -> None:
+    def __init__(self, service: Service) -> None:
         self._service = service
-        self._admin = admin
         self._under_way: dict[tuple[int, str], asyncio.Task[None]] = {}  # by task and learner
 
     def stop(self) -> None:
@@ -68,9 +66,7 @@ class Trainers:
         key = served.info.number, _identity(asked)
         if key in self._under_way:
             return
-        counts = served.follower.statistics
-        of = counts.count("feedback") + counts.count("late")
-        served.training = TrainingProgress(learner=asked["learner"], done=0, of=of)
+        served.begin_training(asked["learner"])
         if self._service.store.lease is not None:
             training = asyncio.create_task(self._train(served, asked, token, again))
             self._under_way[key] = training
@@ -152,14 +148,14 @@ class Trainers:
             lease = self._service.store.lease
             try:
                 if lease is not None:
-                    async with self._admin.change_of(served) as assumptions:
+                    async with self._service.admin.change_of(served) as assumptions:
                         if check is not None:
                             await check()
                         judged = assumptions._replace(lease=lease)
-                        return await self._admin.log_change(served, judged, kind, detail, token)
+                        return await self._service.admin.log_change(served, judged, kind, detail, token)
             except StaleError:
                 with contextlib.suppress(LogError):
-                    await self._admin.hear()
+                    await self._service.admin.hear()
             except (UnavailableError, UnfinishedError):
                 pass
             await self._pause(served, asked)

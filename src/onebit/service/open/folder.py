@@ -11,19 +11,17 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import Any, TypeVar
 
 from onebit.errors import InputError, OnebitError
-from onebit.service.core.commit import CommitThread, GroupCommit
+from onebit.service.core.commit import CommitThread
 from onebit.service.core.compiler import Compiler
 from onebit.service.core.deadlines import sweep
-from onebit.service.core.learner_thread import LearnerThread
 from onebit.service.core.plan import Plan, run_plan_here
-from onebit.service.core.recovery import bring_up_task, warn_of_clock
-from onebit.service.core.served_task import ServedTask
+from onebit.service.core.recovery import bring_up_task
+from onebit.service.core.served_task import ServedTask, TrainingProgress
 from onebit.service.core.serving_core import ServingCore
 from onebit.service.core.task_changes import check_change, check_new, check_switch, make_task_info, requested_changes
 from onebit.service.core.trainee import Trainee, read_first_classes
@@ -32,7 +30,6 @@ from onebit.service.errors import ConflictError, InvalidError, RequestError, Tas
 from onebit.service.open.teaching import InlineTeacher
 from onebit.service.requests import Change, NewLearner, NewTask
 from onebit.service.settings import Settings
-from onebit.service.store.clock import Clock
 from onebit.service.store.errors import LogError, TaskChangedError
 from onebit.service.store.reader import Reader
 from onebit.service.store.rows import BadRecordError, ChangeRow
@@ -54,36 +51,31 @@ class OpenFolder:
     def __init__(self, settings: Settings, soon: bool) -> None:
         self.settings = settings
         self.folder = self.address = settings.data
-        self.store = SqliteStore(settings.data)
+        self.store = SqliteStore(settings.data, soon)
         self.where = self.store.name
         self.opening = threading.Lock()
         self.lock = threading.RLock()  # held while using the core; taken after `commits.writing`
-        with ExitStack() as undo:
-            self.store.take()
-            undo.callback(self.store.release)
-            self.store.check()
-            self.appender = self.store.appender(lambda last, keys: self.teacher.note_written(last, keys))  # noqa: PLW0108 -- made below
-            undo.callback(self.appender.close)
-            self.reader = self.store.reader()  # used with the lock held
-            undo.callback(self.reader.close)
-            self.clock = Clock(self.reader.last_time(), self.appender.last)
-            warn_of_clock(self.clock)
-            if soon:
-                self.appender.relax()
-            undo.pop_all()
-        self.learner_thread = LearnerThread(self.store, settings.snapshot_every, lambda: None, self.settled)
-        last, every = self.appender.last, settings.snapshot_every
-        self.teacher = InlineTeacher(self.reader, last, self.learner_thread, every)
-        self.commits = GroupCommit(
-            self.appender, self._deliver, soon, lambda rows: self.teacher.teach(rows, is_written=not soon)
-        )
-        self.core = ServingCore(
-            self.commits, self.store.cache, self.clock, False, settings.max_values, self._refuse_closed
-        )
+        self.store.take()
+        try:
+            self.core = ServingCore(
+                self.store,
+                settings,
+                self._deliver,
+                committed=lambda last, keys: self.teacher.note_written(last, keys),  # noqa: PLW0108 -- made below
+                followed=lambda: None,
+                alone=self.settled,
+                soon=soon,
+                taught=lambda rows: self.teacher.teach(rows, is_written=not soon),
+                refuse_closed=self._refuse_closed,
+            )
+        except BaseException:
+            self.store.release()
+            raise
+        self.commits, self.learner_thread, self.reader = self.core.commits, self.core.learner_thread, self.core.reader
+        self.teacher = InlineTeacher(self.reader, self.commits.last, self.learner_thread, settings.snapshot_every)
         self.leader = CommitThread(self.commits, "onebit-leader", LINGER_S, self._record_silence, CHORES_S, writes=soon)
         self._users = 0  # tasks that are open or being opened
         self._closing = set[int]()  # tasks that are being closed
-        self._switching = set[int]()  # tasks for which a learner is being trained
         self.learner_thread.start()
         self.leader.start()
 
@@ -124,7 +116,7 @@ class OpenFolder:
         with self.settled():
             tasks, damaged = self.reader.tasks()
         number = 1 + max([*(task.number for task in tasks), *(task.number for task in damaged)], default=0)
-        info = make_task_info(new, number, self.clock.now())
+        info = make_task_info(new, number, self.core.clock.now())
         check_new(info, self.settings.max_task_memory)
         with blame_field("parameters"):
             Compiler(apart=False).learner(info.detail, info.classes, info.inputs)  # raises before writing
@@ -136,7 +128,7 @@ class OpenFolder:
         """Restore a task from the log and serve it. Call with `opening` held."""
         if info.number in self.teacher.tasks:
             raise InputError(f"task {info.name!r} of {self.where} is open in this process already: one task, one owner")
-        served = bring_up_task(info, self.store, reader, self.commits.last, self.settings, DemoItems(), copies=1)
+        served = bring_up_task(self.core, info, reader, DemoItems(), copies=1)
         with self.settled():
             # If it was closed here before, some of its rows may have been waiting for the disk until now.
             served.follower.follow(self.reader, self.commits.last)
@@ -189,9 +181,7 @@ class OpenFolder:
         if self.teacher.is_interrupted:  # it failed, so write no snapshots: the next start uses earlier ones
             self.learner_thread.followers.clear()
         self.learner_thread.stop()
-        self.reader.close()
-        self.appender.close()
-        self.store.release()
+        self.core.close()
         if lost:
             raise UnavailableError(
                 f"rows that are not in the log of {self.where}, and are lost: {lost}, since {self.commits.failing}"
@@ -274,26 +264,26 @@ class OpenFolder:
 
         Other threads go on deciding meanwhile.
         """
-        number = served.info.number
         with self.lock:
-            if number in self._switching:
+            if served.training is not None:
                 raise ConflictError(f"another learner is being trained for task {served.info.name!r} already")
-            self._switching.add(number)
+            training = served.begin_training(new.learner)
         try:
             self._recover_if_needed(served)
-            self._switch(served, new)
+            self._switch(served, new, training)
         finally:
-            self._switching.discard(number)
+            served.training = None
         self.flush()
 
-    def _switch(self, served: ServedTask, new: NewLearner) -> None:
+    def _switch(self, served: ServedTask, new: NewLearner, training: TrainingProgress) -> None:
         expected, inputs = served.info.expected, served.info.inputs
         detail = check_switch(served.info, new, self.settings.max_task_memory)
         with closing(self.store.reader()) as reader:
             learner = Compiler(apart=False).learner(detail, read_first_classes(reader, expected), inputs)
             trainee = Trainee(learner, expected)
             try:
-                deque(trainee.approach(reader, lambda: self.commits.last), maxlen=0)
+                for training.done in trainee.approach(reader, lambda: self.commits.last):
+                    pass
             except BadRecordError as error:
                 raise InvalidError(f"{new.learner} cannot be trained from the log: {error}", "learner") from None
         with self.settled():
@@ -310,16 +300,13 @@ class OpenFolder:
         row = self._log_change(served.info.number, served.assumptions, kind, detail)
         with self.teacher.noting_interrupts():
             served.follower.follow(self.reader, row.seq, {"changes"})
-            served.info.apply(row.seq, row.time, kind, detail)
-            served.name_classes()
-            if "silence" in detail or "deadline_s" in detail:
-                served.swept = row.seq
+            served.apply(row.seq, row.time, kind, detail)
         return row.seq
 
     def _log_change(self, task: int, assumptions: Assumptions, kind: str, detail: dict[str, Any]) -> ChangeRow:
         """Write a change of a task; return its row. Call within `settled`."""
         submission = Submission(task, assumptions)
-        submission.changes.append(ChangeRow(0, task, self.clock.now(), kind, json.dumps(detail)))
+        submission.changes.append(ChangeRow(0, task, self.core.clock.now(), kind, json.dumps(detail)))
         self.commits.submit(submission)
         self.commits.write()
         if not submission.done:  # it is retried; once written it holds, although this call fails

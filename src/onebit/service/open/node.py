@@ -48,7 +48,7 @@ class OpenNode:
         except BaseException:
             self._end()
             raise
-        self.core, self.clock = self.service.core, self.service.clock
+        self.core = self.service.core
         self.reader: Reader = self.store.reader()
 
     def create(self, new: NewTask) -> None:
@@ -57,7 +57,8 @@ class OpenNode:
 
     def restore_task(self, info: TaskInfo, reader: Reader) -> ServedTask:
         """Return the served task, which another node may just have created."""
-        return self._run(self.service.find(info.name))
+        self._run(self.service.discover(info.name))
+        return self.service.find(info.name)
 
     def current(self, served: ServedTask) -> ServedTask:
         """Return the task as served now; the old one if it was deleted, so that using it reports that."""

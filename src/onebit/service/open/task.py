@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from onebit.learner.learner import Learner, copy_learner
 from onebit.offpolicy import Evaluation
 from onebit.rules import DEFAULT
 from onebit.service.core.decide import ProgramRequest, as_decision, decide
-from onebit.service.core.feedback import record_feedback
+from onebit.service.core.feedback import FeedbackOutcome, record_feedback
 from onebit.service.core.served_task import ServedTask, describe_task, summarize_classes, summarize_task
 from onebit.service.core.task_changes import requested_changes
 from onebit.service.errors import InvalidError, NotFoundError, TaskQuarantinedError, UnavailableError
@@ -38,18 +38,9 @@ if TYPE_CHECKING:
     from onebit.service.open.folder import OpenFolder
     from onebit.service.open.node import OpenNode
 
-Status = Literal["accepted", "revised", "withdrawn", "duplicate", "late", "unknown", "conflict"]
 Named = Decision | str | int  # a decision or its id, a text; to type checkers the id of a decision may also be a number
 Format = Literal["ndjson", "parquet", "vw"]
 _OPEN: set[OpenTask] = set()  # keeps open tasks alive, so that all are closed when the process ends
-
-
-class Hearing(NamedTuple):
-    """The outcome of one feedback; in a batch it may also be `unknown` or `conflict`, with the reason."""
-
-    id: str
-    status: Status
-    message: str = ""
 
 
 class OpenTask:
@@ -164,7 +155,7 @@ class OpenTask:
         shown: ClassName | None = None,
         shown_propensity: float | None = None,
         revise: bool = False,
-    ) -> Hearing:
+    ) -> FeedbackOutcome:
         """Report whether a decision was right, or its reward from 0 to 1, or the class that was right.
 
         `id` is a decision or its id. Side effects: the feedback is written to the log, and the learner learns it. In shadow mode `shown` is the
@@ -183,7 +174,7 @@ class OpenTask:
         rewards: Sequence[float | None] | None = None,
         truths: Sequence[ClassName | None] | None = None,
         revise: bool = False,
-    ) -> list[Hearing]:
+    ) -> list[FeedbackOutcome]:
         """Report for each decision whether it was right, its reward, or the class that was right.
 
         Give one of the three for each. The side effects are those of `feedback`. An unknown id or a conflict is reported in the result, not raised.
@@ -195,7 +186,7 @@ class OpenTask:
         said = [_parse_feedback(one, *answers, revise=revise) for one, *answers in zip(ids, *columns, strict=True)]
         return self._hear(said, single=False) if said else []
 
-    def withdraw(self, id: Named) -> Hearing:  # noqa: A002
+    def withdraw(self, id: Named) -> FeedbackOutcome:  # noqa: A002
         """Withdraw the feedback on a decision: the learner is rebuilt as if it had never been given."""
         return self._hear((_parse_feedback(id, withdraw=True),), single=True)[0]
 
@@ -208,7 +199,7 @@ class OpenTask:
         """
         with self._settled():
             served = self._served
-            everything = summarize_task(served, window, self._log.clock.now())
+            everything = summarize_task(served, window, self._log.core.clock.now())
             return {**everything, "classes": summarize_classes(served, 0, len(served.info.classes))}
 
     def decisions(self, limit: int = 50, before: int | None = None) -> list[dict[str, Any]]:
@@ -319,13 +310,12 @@ class OpenTask:
             served = self._served
             return [as_decision(served, one) for one in made]
 
-    def _hear(self, requests: Sequence[FeedbackRequest], *, single: bool) -> list[Hearing]:
+    def _hear(self, requests: Sequence[FeedbackRequest], *, single: bool) -> list[FeedbackOutcome]:
         with self._reading():
             core = self._log.core
-            answers = self._log.run(
+            return self._log.run(
                 self._task, lambda served: record_feedback(core, served, requests, single), learns=True
             )
-            return [Hearing(*one) for one in answers]  # type: ignore[arg-type]
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:

@@ -115,8 +115,7 @@ class InlineTeacher:
             new = LogFollower.start(info.expected, old.snapshots, self._reader, last, copies=1)
             new.follow(self._reader, last)
             old.left = True
-            served.info, served.follower = info, new
-            served.name_classes()
+            served.restore(info, new)
             self.add(served)
         self._taught_to = last
         self.is_interrupted = False

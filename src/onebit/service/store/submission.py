@@ -134,17 +134,6 @@ class Submission(Ticket):
         return self.decisions[-1].record.seq if self.decisions else self.changes[-1].seq
 
 
-class Job(Ticket):
-    """Other work on the log, done between two groups of rows; `result` is what it returned."""
-
-    __slots__ = ("result", "work")
-
-    def __init__(self, work: Callable[[Any], Any]) -> None:
-        super().__init__()
-        self.work = work
-        self.result: Any = None
-
-
 def count_rows(group: Iterable[Submission]) -> Keys:
     """Count the rows of submissions by task and table."""
     counts: Counter[tuple[int, str]] = Counter()

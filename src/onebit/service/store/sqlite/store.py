@@ -34,8 +34,9 @@ class SqliteStore:
     failing = None
     lag_s = 0.0
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, soon: bool = False) -> None:
         self._folder = folder
+        self._soon = soon  # whether `append` may return before rows are on disk
         self.name = str(folder)
         self._path = folder / FILE
         self._lock: FolderLock | None = None
@@ -79,6 +80,8 @@ class SqliteStore:
     def appender(self, committed: Callable[[int, Keys], None]) -> SqliteAppender:
         """Return an appender; the database is created if missing. Readers find recent rows in memory."""
         appender = SqliteAppender(self._path, committed, self.cache)
+        if self._soon:
+            appender.relax()
         for one in self._folder.glob(f"{FILE}*"):
             match_folder_owner(one, self._folder)
         return appender
