@@ -259,7 +259,7 @@ async def states(service: Service) -> dict[str, State]:
     found = {}
     for name, running in service.served.items():
         replicas = running.follower.replicas
-        both = [state_of(seat.learner) for seat in (replicas._front, replicas._back)]
+        both = [state_of(learner) for learner in (replicas._front, replicas._back)]
         (about, arrays), (other_about, other_arrays) = both
         differing = [key for key in arrays if arrays[key] != other_arrays.get(key)]
         assert (about, differing) == (other_about, []), f"the two copies of the learner of {name} differ"

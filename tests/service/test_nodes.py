@@ -90,7 +90,7 @@ async def settled_states(address: str, services: list[Service], task: str = "fru
         await until(lambda follower=follower, of_task=of_task: _is_followed(follower, of_task))  # type: ignore[misc]
         assert follower.position <= last
         replicas = follower.replicas
-        assert state_of(replicas.resting) == state_of(replicas._front.learner)
+        assert state_of(replicas.resting) == state_of(replicas._front)
         found.append(state_of(replicas.resting))
     return found
 

@@ -83,7 +83,11 @@ class Admin:
             except Exception as error:
                 about = {"event": "changes-unread"}
                 expected = isinstance(error, LogError)
-                LOG.warning(f"changes of other nodes: {error}", extra=about, exc_info=None if expected else error)
+                LOG.warning(
+                    f"what other nodes have changed cannot be read now: {error}",
+                    extra=about,
+                    exc_info=None if expected else error,
+                )
 
         hearing = asyncio.create_task(hear())
         self._hearing.add(hearing)
@@ -104,7 +108,7 @@ class Admin:
         """Apply a change made by another node."""
         seq, task, when, kind, stored = change
         self._next_task = max(self._next_task, task + 1)
-        served = next((one for one in self._service.served.values() if one.info.number == task), None)
+        served = self._service.learner_thread.tasks.get(task)
         aside = next((name for name, one in self._service.damaged.items() if one.number == task), None)
         try:
             detail = read_detail(kind, stored)
@@ -120,6 +124,7 @@ class Admin:
         except Exception as error:
             name = served.info.name if served is not None else f"damaged-{task}"
             self._service.served.pop(name, None)
+            self._service.learner_thread.tasks.pop(task, None)
             self._service.damaged[name] = DamagedTask(task, name, quarantine(name, error, seq), False)
 
     async def _take_created(self, seq: int, info: TaskInfo) -> None:
@@ -140,7 +145,7 @@ class Admin:
         """Start serving a task, and follow what the log has meanwhile got of it."""
         number, learner_thread = served.info.number, self._service.learner_thread
         self._service.served[served.info.name] = served
-        learner_thread.followers[number] = served.follower
+        learner_thread.tasks[number] = served
         learner_thread.tell(self._service.commits.last, dict.fromkeys(((number, table) for table in NAMES), 0))
 
     # --- changes of this node ----------------------------------------------------------------------------------------
@@ -312,7 +317,7 @@ class Admin:
         if kind == "deleted":
             del self._service.served[info.name]
             served.follower.left = True
-            self._service.learner_thread.followers.pop(info.number, None)
+            self._service.learner_thread.tasks.pop(info.number, None)
             self._service.progress.wake()
 
     # --- what falls to the leader ------------------------------------------------------------------------------------

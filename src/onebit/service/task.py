@@ -176,11 +176,15 @@ class _Changed(Change):
     forgotten: _Forgotten | None = None
 
 
+class _Deleted(BaseModel):
+    """The detail of the change that deleted a task: nothing."""
+
+
 _DETAILS: dict[str, type[BaseModel]] = {
     "created": _Created,
     "learner": _Switched,
     "changed": _Changed,
-    "deleted": BaseModel,  # nothing
+    "deleted": _Deleted,
 }
 CREATED = tuple(NewTask.model_fields)  # fields of a task that the change which created it has
 SWITCHED = ("generation", *NewLearner.model_fields)

@@ -157,10 +157,6 @@ class Tokens:
         with self._locked():
             self._write(tokens)
 
-    def listed(self) -> list[Token]:
-        """Return all tokens, including revoked ones."""
-        return self._read()
-
     def revoke(self, identity: str) -> Token:
         """Revoke a token by its id or its full text, and return it."""
         if identity.startswith(f"{PREFIX}_"):
@@ -229,7 +225,7 @@ class Tokens:
             if stamp != self._stamp:
                 if not stat.S_ISREG(found.st_mode):  # reading a pipe would block
                     raise InputError(f"{self.path} is not a file")
-                self._accept(self._read(), stamp)
+                self._accept(self.listed(), stamp)
         except FileNotFoundError:
             # Losing the file must not open the service to everybody.
             if not self._is_open or (self._closed is not None and self._closed.exists()):
@@ -279,7 +275,8 @@ class Tokens:
             match_folder_owner(closed, closed.parent)
             self._closed = None
 
-    def _read(self) -> list[Token]:
+    def listed(self) -> list[Token]:
+        """Return all tokens, including revoked ones."""
         try:
             return _File.model_validate_json(self.path.read_bytes()).tokens
         except FileNotFoundError:

@@ -79,13 +79,13 @@ def decide(
     """
     assumptions = served.assumptions
     asks = yield from _parse(core, served, requests, single)
-    ids = [core.new_id() if request.id is None else request.id for request in requests]
+    ids = [next(core.new_ids) if request.id is None else request.id for request in requests]
     asked = dict(zip(ids, asks, strict=True))
     if len(asked) < len(ids):
         _refuse_contradictions(ids, asks)
     task, made = served.info.number, dict[str, MadeDecision]()
     given = [request.id for request in requests if request.id is not None]
-    if core.shared:  # decisions of other nodes show up when the rows are written
+    if core.store.shared:  # decisions of other nodes show up when the rows are written
         given = [identity for identity in given if core.cache.get(task, identity) is not None]
     if given:
         made = yield from _repeat(core, served, given, asked)
@@ -128,7 +128,7 @@ def _parse(core: ServingCore, served: ServedTask, requests: Sequence[DecisionReq
         if (index and index % AT_ONCE == 0) or names > NAMES_AT_ONCE:
             names = 0
             yield Turn()
-        x = info.inputs.parse(request.x, "x" if single else f"[{index}].x", core.max_values)
+        x = info.inputs.parse(request.x, "x" if single else f"[{index}].x", core.settings.max_values)
         if request.among is None and request.sure is None and request.risk is None:
             asks.append(Ask(x, usual))
             continue
@@ -210,7 +210,7 @@ def _repeat(
     while True:
         held = {one: found for one in wanted if (found := core.cache.get(task, one)) is not None}
         yield from settle([one.ticket for one in held.values()])
-        if not core.shared:  # in a shared log, another node may have forgotten it
+        if not core.store.shared:  # in a shared log, another node may have forgotten it
             for identity, found in held.items():
                 row = found.row
                 if row is not None and core.cache.get(task, identity) is found:
@@ -265,13 +265,11 @@ def _rows_at_once(served: ServedTask) -> int:
 
 def _pieces(served: ServedTask, asks: Sequence[Ask]) -> list[tuple[int, int]]:
     """Split rows into ranges (start, end) that each take a few milliseconds to decide."""
-    most = _rows_at_once(served)
-    if served.info.inputs.kind == "numbers":
-        return [(start, min(start + most, len(asks))) for start in range(0, len(asks), most)]
+    most, is_hashed = _rows_at_once(served), served.info.inputs.kind != "numbers"
     cuts, size = [0], 0
     for index, ask in enumerate(asks):
         size += len(ask.x.stored)
-        if index > cuts[-1] and (size > BYTES_AT_ONCE or index - cuts[-1] == most):
+        if index > cuts[-1] and ((is_hashed and size > BYTES_AT_ONCE) or index - cuts[-1] == most):
             cuts.append(index)
             size = len(ask.x.stored)
     return list(itertools.pairwise([*cuts, len(asks)]))

@@ -56,7 +56,7 @@ def record_feedback(
     ids = list(dict.fromkeys([request.id for request in requests]))
     if len(ids) < len(requests):
         _refuse_repeated(requests)
-    is_current = not core.shared  # whether cached feedback is as in the log
+    is_current = not core.store.shared  # whether cached feedback is as in the log
     while True:
         forgets = served.forgets
         found = yield from find_decisions(core, served, ids)

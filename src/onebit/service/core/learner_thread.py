@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, closing
 
 from onebit.errors import OnebitError
 from onebit.service.core.follower import LogFollower
+from onebit.service.core.served_task import ServedTask
 from onebit.service.core.trainee import NEAR
 from onebit.service.errors import UnavailableError
 from onebit.service.store.base import Store
@@ -46,7 +47,7 @@ class LearnerThread:
         self._snapshot_every = snapshot_every
         self._alone = alone or (lambda: lock)  # held while the log is followed
         self._followed = followed  # called on a thread of this class when something new has been learnt
-        self.followers: dict[int, LogFollower] = {}
+        self.tasks: dict[int, ServedTask] = {}  # the tasks that are followed, by number
         self._started = False
         self._ending = threading.Event()
         self._unreadable: str | None = None  # why the log cannot be followed now
@@ -79,9 +80,9 @@ class LearnerThread:
     def tell(self, last: int, counts: Keys) -> None:
         """Announce new rows up to `last`, counted by task and table."""
         for (task, _), count in counts.items():
-            follower = self.followers.get(task)
-            if follower is not None and count:
-                follower.announce(last, count)
+            served = self.tasks.get(task)
+            if served is not None and count:
+                served.follower.announce(last, count)
         self._news.put((last, set(counts)))
 
     def stop(self) -> None:
@@ -101,7 +102,7 @@ class LearnerThread:
 
         The caller must have exclusive access.
         """
-        follower = self.followers.pop(task)
+        follower = self.tasks.pop(task).follower
         follower.left = True
         self._keep_last(follower, reader)
         written = threading.Event()
@@ -126,8 +127,8 @@ class LearnerThread:
             self._followed()
         if reader is None:
             return
-        for follower in list(self.followers.values()):
-            self._keep_last(follower, reader)
+        for served in list(self.tasks.values()):
+            self._keep_last(served.follower, reader)
         reader.close()
 
     def _hear(self, last: int, behind: dict[int, set[str]]) -> tuple[int, bool]:
@@ -158,9 +159,10 @@ class LearnerThread:
         """
         left, why = {}, None
         for task, tables in behind.items():
-            follower = self.followers.get(task)
-            if follower is None or follower.failing:
+            served = self.tasks.get(task)
+            if served is None or served.follower.failing:
                 continue
+            follower = served.follower
             try:
                 follower.follow(reader, last, tables)
                 self._attend(follower, reader)

@@ -48,7 +48,7 @@ def recover(
                 _put(aside, DamagedTask(info.number, info.name, reason, False), served)
             else:
                 served[info.name] = task
-                core.learner_thread.followers[info.number] = task.follower
+                core.learner_thread.tasks[info.number] = task
         for gone in damaged:
             if not gone.deleted:
                 LOG.error(f"quarantined: {gone.reason}", extra={"event": "task-quarantined", "task": gone.name})

@@ -7,7 +7,6 @@ front copy, which nobody is teaching.
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -32,13 +31,6 @@ class RequestTerms(NamedTuple):
     risk: float | None = None
 
 
-class LearnerCopy(NamedTuple):
-    """A copy of a learner, and the lock for using it."""
-
-    learner: Learner
-    lock: threading.Lock
-
-
 class Choices(NamedTuple):
     """The choices of a learner as `Learner.decide_rows` returns them, and the version of the learner."""
 
@@ -55,22 +47,20 @@ class Replicas:
     def __init__(self, learner: Learner, generation: int, copies: int = 2) -> None:
         self.generation = generation
         self.copies = copies
-        self._front = self._back = LearnerCopy(learner, threading.Lock())
+        self._front = self._back = learner
         if copies > 1:
-            second = copy_learner(learner)
-            second.runtime.disable_ledger()
-            self._back = LearnerCopy(second, threading.Lock())
+            self._back = copy_learner(learner)
+            self._back.runtime.disable_ledger()
 
     def decide(
         self, rows: Any, ids: Sequence[str], terms: Sequence[RequestTerms], retired: Collection[ClassName] = ()
     ) -> Choices:
         """Decide on rows on their terms, among the classes that are not retired."""
         while True:
-            copy = self._front
-            if copy.lock.acquire(blocking=False):  # otherwise the copies have just been swapped
+            learner = self._front
+            if learner.runtime.lock.acquire(blocking=False):  # otherwise the copies have just been swapped
                 break
         try:
-            learner = copy.learner
             among = _sets(learner, terms, retired)
             # Retired classes are never right.
             complete = [
@@ -78,14 +68,13 @@ class Replicas:
                 for one, places in zip(terms, among, strict=True)
             ]
             if len(ids) == 1 and among[0] is None and terms[0].sure is None and terms[0].risk is None:
-                with learner.runtime.lock:  # the common case, in a third of the time
-                    learner.runtime.decide_one(rows[0], ids[0])
-                    numbers = learner.runtime.model.choice.copy()
+                learner.runtime.decide_one(rows[0], ids[0])  # the common case, in a third of the time
+                numbers = learner.runtime.model.choice.copy()
             else:
                 numbers = _decided(learner, rows, ids, terms, among, complete)
             return Choices(numbers, self.generation, learner.learnt, among, complete)
         finally:
-            copy.lock.release()
+            learner.runtime.lock.release()
 
     def look(self, work: Callable[[Learner], T]) -> tuple[T, str]:
         """Call `work` with the copy that is not deciding; return its result and the learner's version.
@@ -93,18 +82,18 @@ class Replicas:
         Teaching waits for it; decisions do not.
         """
         while True:
-            copy = self._back
-            with copy.lock:
-                if copy is self._back:  # otherwise the copies have just been swapped
-                    return work(copy.learner), f"{self.generation}.{copy.learner.learnt}"
+            learner = self._back
+            with learner.runtime.lock:
+                if learner is self._back:  # otherwise the copies have just been swapped
+                    return work(learner), f"{self.generation}.{learner.learnt}"
 
     def teach(self, update: Callable[[Learner], int]) -> int:
         """Apply `update` to every copy in turn and return its result. Call it from one thread only."""
         answers = []
         for _ in range(self.copies):
             back = self._back
-            with back.lock:
-                answers.append(update(back.learner))
+            with back.runtime.lock:
+                answers.append(update(back))
             self._front, self._back = back, self._front
         assert answers[0] == answers[-1], "two copies of a learner went different ways"
         return answers[0]
@@ -112,12 +101,12 @@ class Replicas:
     @property
     def resting(self) -> Learner:
         """The copy that is not deciding, for the teaching thread."""
-        return self._back.learner
+        return self._back
 
     @property
     def learnt(self) -> int:
         """Number of feedbacks learnt."""
-        return self._front.learner.learnt
+        return self._front.learnt
 
 
 def _sets(learner: Learner, terms: Sequence[RequestTerms], retired: Collection[ClassName]) -> list[Places | None]:

@@ -6,7 +6,7 @@ import itertools
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 
 from onebit.errors import OnebitError
@@ -48,11 +48,7 @@ class ServingCore:
         self.store = store
         self.settings = settings
         self.cache = store.cache
-        self.shared = (
-            store.shared
-        )  # whether other nodes may decide on the same ids or give feedback on the same decisions
-        self.max_values = settings.max_values  # most names or words of one x
-        self.new_id = NewIds().new
+        self.new_ids = generate_ids()
         store.check()
         with ExitStack() as undo:
             appender = store.appender(committed)
@@ -89,26 +85,19 @@ class ServingCore:
         self.commits.submit(submission)
 
 
-class NewIds:
-    """Generator of unique ids that sort by time, so that the index of the log grows at its end.
+def generate_ids() -> Iterator[str]:
+    """Yield unique ids that sort by time, so that the index of the log grows at its end.
 
     An id has seven digits for the millisecond, four drawn by this process, and two of a counter: no process makes 4,096 ids in a millisecond. Ids are short
     because the log stores each twice.
     """
-
-    def __init__(self) -> None:
-        self._process = _write_number(int.from_bytes(os.urandom(3), "big"), 4)
-        self._count = itertools.count()
-        self._time = 0, ""
-
-    def new(self) -> str:
-        """Return the next id."""
+    process = _write_number(int.from_bytes(os.urandom(3), "big"), 4)
+    then, prefix = 0, ""
+    for count in itertools.count():
         now = time.time_ns() // 1_000_000
-        then, prefix = self._time
         if now != then:
-            prefix = f"{_write_number(now, 7)}{self._process}"
-            self._time = now, prefix
-        return prefix + TWO_DIGITS[next(self._count) & 4095]
+            then, prefix = now, f"{_write_number(now, 7)}{process}"
+        yield prefix + TWO_DIGITS[count & 4095]
 
 
 def _write_number(number: int, count: int) -> str:

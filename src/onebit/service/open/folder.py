@@ -132,7 +132,7 @@ class OpenFolder:
         with self.settled():
             # If it was closed here before, some of its rows may have been waiting for the disk until now.
             served.follower.follow(self.reader, self.commits.last)
-            self.teacher.add(served)
+            self.teacher.tasks[info.number] = served
         return served
 
     def leave(self, served: ServedTask | None = None) -> None:
@@ -161,7 +161,7 @@ class OpenFolder:
             raise UnavailableError(f"the last rows of {self.where} may not be on disk: {error}") from None
         finally:
             with self.lock:
-                self.teacher.remove(number)
+                self.teacher.tasks.pop(number, None)
                 self._closing.discard(number)
 
     def _close(self) -> None:
@@ -179,7 +179,7 @@ class OpenFolder:
         with suppress(LogError, OnebitError), self.settled():  # so that the last snapshots match the log
             pass
         if self.teacher.is_interrupted:  # it failed, so write no snapshots: the next start uses earlier ones
-            self.learner_thread.followers.clear()
+            self.teacher.tasks.clear()
         self.learner_thread.stop()
         self.core.close()
         if lost:

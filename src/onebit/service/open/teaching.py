@@ -8,7 +8,6 @@ from contextlib import contextmanager
 
 from onebit.service.core.follower import LogFollower
 from onebit.service.core.learner_thread import LearnerThread
-from onebit.service.core.served_task import ServedTask
 from onebit.service.store.cache import make_event
 from onebit.service.store.reader import Reader
 from onebit.service.store.submission import Keys, Submission
@@ -25,7 +24,7 @@ class InlineTeacher:
     """
 
     def __init__(self, reader: Reader, last: int, learner_thread: LearnerThread, snapshot_every: int) -> None:
-        self.tasks: dict[int, ServedTask] = {}  # open tasks by number
+        self.tasks = learner_thread.tasks  # the open tasks, by number
         self.is_interrupted = False
         self._reader = reader
         self._learner_thread = learner_thread
@@ -33,16 +32,6 @@ class InlineTeacher:
         self._news: defaultdict[int, set[str]] = defaultdict(set)  # tables with rows that are not counted, by task
         self._uncounted = 0
         self._taught_to = last  # rows up to here are taught, or will be when they are counted
-
-    def add(self, served: ServedTask) -> None:
-        """Keep a task up to date from now on."""
-        self.tasks[served.info.number] = served
-        self._learner_thread.followers[served.info.number] = served.follower
-
-    def remove(self, number: int) -> None:
-        """Stop keeping a task up to date."""
-        self.tasks.pop(number, None)
-        self._learner_thread.followers.pop(number, None)
 
     def note_interrupt(self) -> None:
         """Note that it is unknown what the learners have learnt."""
@@ -116,6 +105,5 @@ class InlineTeacher:
             new.follow(self._reader, last)
             old.left = True
             served.restore(info, new)
-            self.add(served)
         self._taught_to = last
         self.is_interrupted = False

@@ -83,11 +83,11 @@ class PostgresTokens(Tokens):
             self._accept(latest.tokens, (latest.version,) if latest.closed else None)
         self._recover()
 
-    def _read(self) -> list[Token]:
+    def listed(self) -> list[Token]:
         if self._changing is not None:
             return read_tokens(self._changing)
         with self._locked():
-            return self._read()
+            return self.listed()
 
     def _write(self, tokens: list[Token]) -> None:
         assert self._changing is not None
