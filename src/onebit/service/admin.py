@@ -137,7 +137,7 @@ class Admin:
 
         def up() -> ServedTask:
             with closing(self._service.store.reader()) as reader:
-                return bring_up_task(self._service.core, info, reader, self._service.items)
+                return bring_up_task(self._service.core, info, reader)
 
         self._serve(await in_thread(up))
 

@@ -93,7 +93,7 @@ class Service(TaskViews):
 
         try:
             self.core = await in_thread(ServingCore, self.store, self.settings, deliver, committed, self.progress.tell)
-            next_task, last_change = await in_thread(recover, self.core, self.items, self.served, self.damaged)
+            next_task, last_change = await in_thread(recover, self.core, self.served, self.damaged)
         except LogError as error:
             self.store.release()
             raise InputError(f"{self.store.name} cannot be used: {error}") from None

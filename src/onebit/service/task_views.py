@@ -166,12 +166,12 @@ class TaskViews:
                 raise InvalidError(f"this decision cannot be explained: {error}") from None
         return {"id": decision["id"], **found.to_dict(), "version": version}
 
-    def item(self, name: str, number: int) -> dict[str, Any]:
+    async def item(self, name: str, number: int) -> dict[str, Any]:
         """Return an item of the task's demo data."""
         served = self.find(name)
         if served.info.items is None:
             raise NotFoundError(f"task {name!r} has no items")
-        return self.items.item(served.info.items, number, served.info.classes)
+        return await in_thread(self.items.item, served.info.items, number, served.info.classes)
 
 
 def _size(row: DecisionRecord) -> int:

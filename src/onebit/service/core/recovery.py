@@ -5,16 +5,14 @@ A task that cannot be restored is quarantined; all others are served.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import time
 from contextlib import closing
 
-from onebit.errors import InputError, OnebitError
+from onebit.errors import InputError
 from onebit.service.core.follower import LogFollower, quarantine
 from onebit.service.core.served_task import ServedTask
 from onebit.service.core.serving_core import ServingCore
-from onebit.service.demo_data import DemoItems
 from onebit.service.store.errors import LogError
 from onebit.service.store.reader import Reader
 from onebit.service.store.task_history import DamagedTask
@@ -24,9 +22,7 @@ LOG = logging.getLogger("onebit.service")
 MOST_TASKS = 2**53
 
 
-def recover(
-    core: ServingCore, items: DemoItems, served: dict[str, ServedTask], aside: dict[str, DamagedTask]
-) -> tuple[int, int]:
+def recover(core: ServingCore, served: dict[str, ServedTask], aside: dict[str, DamagedTask]) -> tuple[int, int]:
     """Fill `served` and `aside` with the tasks of the log: those that work and those quarantined.
 
     Return the number of the next task to be created, and the seq of the last change applied. The learner thread is not started yet.
@@ -40,7 +36,7 @@ def recover(
             try:
                 if info.name in served:
                     raise InputError(f"its name is that of task number {served[info.name].info.number} too")
-                task = bring_up_task(core, info, reader, items)
+                task = bring_up_task(core, info, reader)
             except LogError:  # the log itself failed, not one task
                 raise
             except Exception as error:
@@ -67,7 +63,7 @@ def _put(aside: dict[str, DamagedTask], task: DamagedTask, served: dict[str, Ser
     aside[name] = task
 
 
-def bring_up_task(core: ServingCore, info: TaskInfo, reader: Reader, items: DemoItems, copies: int = 2) -> ServedTask:
+def bring_up_task(core: ServingCore, info: TaskInfo, reader: Reader, copies: int = 2) -> ServedTask:
     """Return a task to serve, whose learner has followed the log to its end."""
     began, last = time.perf_counter(), core.commits.last
     snapshots = core.store.snapshots(info.number, core.settings.keep_snapshots)
@@ -81,9 +77,6 @@ def bring_up_task(core: ServingCore, info: TaskInfo, reader: Reader, items: Demo
     if info.deadline_s is not None and info.silence != "nothing":
         waiting = reader.first_unanswered(info.number, info.silence_since)
         served.swept = last if waiting is None else waiting - 1
-    if info.items is not None:
-        with contextlib.suppress(OnebitError):  # reported when somebody opens the page
-            items.check(info.items, info.features, info.classes)
     LOG.info(
         f"task {info.name} is ready",
         extra={

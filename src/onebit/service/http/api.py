@@ -301,7 +301,7 @@ class Api:
 
     async def item(self, task: requests.TaskName, number: Annotated[int, Field(ge=0, le=LARGEST)]) -> object:
         """Return an item of the task's demo data."""
-        return self._service.item(task, number)
+        return await self._service.item(task, number)
 
 
 def _describe(rule: Rule) -> LearnerKind:

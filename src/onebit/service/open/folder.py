@@ -25,8 +25,7 @@ from onebit.service.core.served_task import ServedTask, TrainingProgress
 from onebit.service.core.serving_core import ServingCore
 from onebit.service.core.task_changes import check_change, check_new, check_switch, make_task_info, requested_changes
 from onebit.service.core.trainee import Trainee, read_first_classes
-from onebit.service.demo_data import DemoItems
-from onebit.service.errors import ConflictError, InvalidError, RequestError, TaskQuarantinedError, UnavailableError
+from onebit.service.errors import ConflictError, InvalidError, TaskQuarantinedError, UnavailableError
 from onebit.service.open.teaching import InlineTeacher
 from onebit.service.requests import Change, NewLearner, NewTask
 from onebit.service.settings import Settings
@@ -128,7 +127,7 @@ class OpenFolder:
         """Restore a task from the log and serve it. Call with `opening` held."""
         if info.number in self.teacher.tasks:
             raise InputError(f"task {info.name!r} of {self.where} is open in this process already: one task, one owner")
-        served = bring_up_task(self.core, info, reader, DemoItems(), copies=1)
+        served = bring_up_task(self.core, info, reader, copies=1)
         with self.settled():
             # If it was closed here before, some of its rows may have been waiting for the disk until now.
             served.follower.follow(self.reader, self.commits.last)
@@ -145,21 +144,23 @@ class OpenFolder:
                 self._closing.add(served.info.number)
         with _TAKING:
             self._users -= 1
-            if self._users == 0:
-                self._close()
-            elif served is not None:
-                self._remove(served)
+            try:
+                if served is not None:
+                    self._remove(served.info.number)
+            finally:
+                if self._users == 0:
+                    self._close()
 
-    def _remove(self, served: ServedTask) -> None:
-        number = served.info.number
+    def _remove(self, number: int) -> None:
         try:
             self.flush()
-            with self.settled():
-                written = self.learner_thread.leave(number, self.reader)
-            written.wait()
         except LogError as error:
             raise UnavailableError(f"the last rows of {self.where} may not be on disk: {error}") from None
         finally:
+            with suppress(LogError, OnebitError):  # without a last snapshot, the next start uses an earlier one
+                with self.settled():
+                    written = self.learner_thread.leave(number, self.reader)
+                written.wait()
             with self.lock:
                 self.teacher.tasks.pop(number, None)
                 self._closing.discard(number)
@@ -168,26 +169,12 @@ class OpenFolder:
         for key in [key for key, folder in _FOLDERS.items() if folder is self]:
             del _FOLDERS[key]
         self.leader.stop()
-        failed: LogError | None = None
-        try:
-            self.flush()
-        except RequestError:  # waiting rows are lost
-            pass
-        except LogError as error:
-            failed = error
-        lost = self.commits.waiting
-        with suppress(LogError, OnebitError), self.settled():  # so that the last snapshots match the log
-            pass
-        if self.teacher.is_interrupted:  # it failed, so write no snapshots: the next start uses earlier ones
-            self.teacher.tasks.clear()
         self.learner_thread.stop()
         self.core.close()
-        if lost:
+        if self.commits.waiting:
             raise UnavailableError(
-                f"rows that are not in the log of {self.where}, and are lost: {lost}, since {self.commits.failing}"
+                f"rows that are not in the log of {self.where}, and are lost: {self.commits.waiting}, since {self.commits.failing}"
             )
-        if failed is not None:
-            raise UnavailableError(f"the last rows of {self.where} may not be on disk: {failed}")
 
     def release_after_fork(self) -> None:
         """Close the lock file, which the parent of this process keeps."""
