@@ -85,7 +85,7 @@ async def settled_states(address: str, services: list[Service], task: str = "fru
         of_task = max(
             row[0] or 0
             for table in NAMES
-            for row in rows_in(address, f"SELECT max(seq) FROM {table} WHERE task = ?", follower.task)
+            for row in rows_in(address, f"SELECT max(seq) FROM {table} WHERE task = ?", follower.expected.task)
         )
         await until(lambda follower=follower, of_task=of_task: _is_followed(follower, of_task))  # type: ignore[misc]
         assert follower.position <= last

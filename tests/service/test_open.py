@@ -381,7 +381,7 @@ def test_what_is_refused_changes_nothing(where: Where, tmp_path: Path) -> None:
             (lambda: task.feedback("one", right=True), ConflictError, "said to be worth 0.5 before"),
             (lambda: task.feedback("one"), InvalidError, "right is missing"),
             (lambda: task.feedback("one", right=no_bool), InvalidError, "right is 'yes', but must be true or false"),
-            (lambda: task.feedback("one", truth="z", revise=True), InvalidError, "truth is 'z', but the classes are"),
+            (lambda: task.feedback("one", truth="z", revise=True), InvalidError, "truth: got 'z', but the classes are"),
             (
                 lambda: task.feedback("one", right=True, shown="a"),
                 InvalidError,

@@ -117,20 +117,19 @@ class TaskViews:
         There are at most `limit` of them, and fewer if they are large.
         """
         served = self.find(name)
-        at_once = max(1, min(DECISIONS_AT_ONCE, MOST_BYTES // VALUE_BYTES // self.decision_values(name)))
-        found: list[dict[str, Any]] = []
-        size, is_end = 0, False
-        while not is_end and len(found) < limit and size <= MOST_BYTES:
-            wanted = min(at_once, limit - len(found))
+        found, size = list[dict[str, Any]](), 0
+        while len(found) < limit and size <= MOST_BYTES:
+            wanted = min(DECISIONS_AT_ONCE, limit - len(found))
             with self._reading(served):
                 async with self._long_reads:
                     rows = await self.inquiry.of(
                         lambda reader, wanted=wanted, before=before: reader.newest(served.info, wanted, before)  # type: ignore[misc]
                     )
                     found += [as_object(row, served.texts) for row in rows]
+            if not rows:
+                break
             size += sum(_size(row) for row in rows)
-            is_end = len(rows) < wanted
-            before = rows[-1].seq if rows else before
+            before = rows[-1].seq
         return found
 
     async def decision(self, name: str, identity: str) -> dict[str, Any]:

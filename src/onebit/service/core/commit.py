@@ -108,7 +108,7 @@ class GroupCommit:
                 raise self._undone()
             return work(self.appender)
 
-    def settle(self, ticket: Ticket) -> None:
+    def write_until(self, ticket: Ticket) -> None:
         """Write for all waiting callers until `ticket` is durable; raise its error if it failed.
 
         With `soon`, return at once unless too many rows are queued.

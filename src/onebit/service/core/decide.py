@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import isnan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from onebit.contract.validation import ClassName, join_names
+from onebit.contract.validation import ClassName
 from onebit.engine.stream import CHOICE_COLUMNS
 from onebit.errors import OnebitError
 from onebit.features.features import Kept
@@ -133,32 +133,25 @@ def _parse(core: ServingCore, served: ServedTask, requests: Sequence[DecisionReq
             asks.append(Ask(x, usual))
             continue
         where = "" if single else f"[{index}]."
-        asks.append(Ask(x, parse_terms(request, info, served.class_indices, where)))
+        asks.append(Ask(x, _parse_terms(request, served, where)))
         if request.among is not None:
             require_candidate_support(served.follower.replicas.resting, request.among, f"{where}among")
             names += len(request.among)
     return asks
 
 
-def parse_terms(
-    request: DecisionRequest, info: TaskInfo, class_indices: Mapping[ClassName, int], where: str
-) -> RequestTerms:
+def _parse_terms(request: DecisionRequest, served: ServedTask, where: str) -> RequestTerms:
     """Return the candidates and required certainty of a request, with the task's defaults."""
+    info = served.info
     check_sure_or_risk(request.sure, request.risk, where)
     certainty = (request.sure, request.risk)
     if certainty == (None, None):
         certainty = (info.sure, info.risk)
     if request.among is None:
         return RequestTerms(None, request.complete, *certainty)
-    retired, candidates = set(info.retired), set[int]()
-    for name in request.among:
-        index = class_indices.get(name)
-        if index is None:
-            raise InvalidError(
-                f"{where}among has {name!r}, but the classes are {join_names(info.classes)}", f"{where}among"
-            )
-        if name not in retired:
-            candidates.add(index)
+    indices = {name: served.find_class(name, "among", where) for name in request.among}
+    retired = set(info.retired)
+    candidates = {index for name, index in indices.items() if name not in retired}
     if not candidates:
         raise InvalidError(f"{where}among has no class that can be played: all of them are retired", f"{where}among")
     return RequestTerms(tuple(sorted(candidates)), request.complete, *certainty)

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from onebit.contract.validation import ClassName, join_names
+from onebit.contract.validation import join_names
 from onebit.errors import OnebitError
 from onebit.learner.feedback import check_reward
 from onebit.service.core.plan import LookUp, Plan, Turn, settle
@@ -278,8 +278,8 @@ def parse_feedback(served: ServedTask, request: FeedbackRequest, where: str) -> 
         except OnebitError as error:
             raise InvalidError(f"{where}{error}", f"{where}reward") from None
     right = reward == 1.0 if request.right is None else request.right
-    truth = None if request.truth is None else _class_index(served, "truth", request.truth, where)
-    shown = None if request.shown is None else _class_index(served, "shown", request.shown, where)
+    truth = None if request.truth is None else served.find_class(request.truth, "truth", where)
+    shown = None if request.shown is None else served.find_class(request.shown, "shown", where)
     propensity = None if shown is None else request.shown_propensity or 1.0
     return LatestFeedback(right, shown, propensity, reward, truth)
 
@@ -293,16 +293,6 @@ def _refuse_repeated(requests: Sequence[FeedbackRequest]) -> None:
                 f"[{index}].id is {request.id!r}, which is there more than once: what is revised or withdrawn may be there once",
                 f"[{index}].id",
             )
-
-
-def _class_index(served: ServedTask, field: str, name: ClassName, where: str) -> int:
-    """Return the index of a named class; raise InvalidError if there is none."""
-    index = served.class_indices.get(name)
-    if index is None:
-        raise InvalidError(
-            f"{where}{field} is {name!r}, but the classes are {join_names(served.info.classes)}", f"{where}{field}"
-        )
-    return index
 
 
 def _match_decision(

@@ -60,8 +60,6 @@ class LogFollower:
         snapshots: Snapshots,
     ) -> None:
         self.expected = expected  # what its records in the log must match
-        self.task = expected.task
-        self.inputs = expected.inputs
         self.replicas = replicas
         self.statistics = statistics
         self.position = position
@@ -222,10 +220,10 @@ class LogFollower:
     def _batch(self, events: list[Event], own: bool) -> Callable[[Learner], int]:
         """Return a function that teaches these events to a learner and returns how many were rejected."""
         if not own:
-            return lambda learner: sum(not learn_logged(learner, self.inputs, event) for event in events)
+            return lambda learner: sum(not learn_logged(learner, self.expected.inputs, event) for event in events)
         if len(events) == 1 and self.replicas.copies == 1:  # with two copies a batch is faster, since x is read once
             return lambda learner: self._learn_one(learner, events[0])
-        rows = self.inputs.stack([event.x for event in events])
+        rows = self.expected.inputs.stack([event.x for event in events])
         ids = [event.decision.id for event in events]
         choices = np.array([_choice(event) for event in events], dtype=np.float64)  # None becomes NaN
         right = np.array([event.right for event in events], dtype=bool)
@@ -255,7 +253,7 @@ class LogFollower:
         label, greedy, weight, note, second_note, propensity, *surety = _choice(event)
         classes, found = learner.classes, event.candidates
         among = None if found is None else tuple(classes[place] for place in found)
-        (x,) = self.inputs.stack([event.x])
+        (x,) = self.expected.inputs.stack([event.x])
         runtime = learner.runtime
         decision = Decision(
             *(event.decision.id, classes[label], propensity, classes[greedy], weight, (note, second_note), x),
@@ -283,7 +281,9 @@ class LogFollower:
             kept.revisions.hear(reader, self.revisions.horizon, kept.position)
             if kept.revisions.missed_from is None:
                 return kept
-        return Trainee(build_learner(detail, read_first_classes(reader, self.expected), self.inputs), self.expected)
+        return Trainee(
+            build_learner(detail, read_first_classes(reader, self.expected), self.expected.inputs), self.expected
+        )
 
     def _change(self, seq: int, kind: str, detail: dict[str, Any]) -> None:
         if kind == "changed":
@@ -314,8 +314,8 @@ class LogFollower:
     def snapshot(self, reader: Reader) -> Packed:
         """Return a snapshot of the current state. Call it on the thread that follows."""
         revised = self.revisions.horizon
-        mark = reader.mark(self.task, self.position, revised)
-        then = reader.task(self.task, self.position)
+        mark = reader.mark(self.expected.task, self.position, revised)
+        then = reader.task(self.expected.task, self.position)
         assert mark is not None
         if then is None:
             raise InputError("the changes of its task in the log cannot be read any more")

@@ -7,7 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from onebit.contract.confidence_sequence import overshoot
+from onebit.contract.validation import ClassName, join_names
 from onebit.service.core.follower import LogFollower
+from onebit.service.errors import InvalidError
 from onebit.service.replies import Task, Training
 from onebit.service.store.clock import rfc3339
 from onebit.service.store.submission import Assumptions
@@ -61,6 +63,15 @@ class ServedTask:
     def assumptions(self) -> Assumptions:
         """The current facts against which rows are validated."""
         return Assumptions(self.info.last_change)
+
+    def find_class(self, name: ClassName, field: str, where: str = "") -> int:
+        """Return the index of a class named in a field of a request; raise InvalidError if there is none."""
+        index = self.class_indices.get(name)
+        if index is None:
+            raise InvalidError(
+                f"{where}{field}: got {name!r}, but the classes are {join_names(self.info.classes)}", f"{where}{field}"
+            )
+        return index
 
     def begin_training(self, learner: str) -> TrainingProgress:
         """Show that a learner is being trained from the log of the task."""

@@ -198,7 +198,7 @@ class OpenFolder:
                     self.lock,
                     self.teacher.note_interrupt,
                     self.reader,
-                    self.commits.settle,
+                    self.commits.write_until,
                 )
             except TaskChangedError:  # check it again
                 continue

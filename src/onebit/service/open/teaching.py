@@ -99,7 +99,7 @@ class InlineTeacher:
         self._uncounted = 0
         for served in self.tasks.values():
             old = served.follower
-            info = self._reader.task(old.task, last)
+            info = self._reader.task(old.expected.task, last)
             assert info is not None, "a task that is open is in the log"
             new = LogFollower.start(info.expected, old.snapshots, self._reader, last, copies=1)
             new.follow(self._reader, last)
