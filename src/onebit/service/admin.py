@@ -24,6 +24,7 @@ from onebit.service.core.statistics import Statistics
 from onebit.service.core.task_changes import check_change, check_new, check_switch, make_task_info, requested_changes
 from onebit.service.core.threads import in_thread
 from onebit.service.core.training import Trainers
+from onebit.service.demo_data import require_items
 from onebit.service.errors import ConflictError, InvalidError, NotFoundError
 from onebit.service.maintenance.forget import ForgetOrder, build_reply, forget_in_service
 from onebit.service.replies import QuarantinedTask, Task
@@ -175,7 +176,7 @@ class Admin:
     async def _create(self, new: NewTask, token: str | None) -> ServedTask:
         info = make_task_info(new, self._next_task, self._service.clock.now())
         if info.items is not None:
-            await in_thread(self._service.items.check, info.items, info.features, info.classes)
+            await in_thread(require_items, info.items, info.features, info.classes)
         await in_thread(check_new, info, self._service.settings.max_task_memory)
         with blame_field("parameters"):
             learner = await in_thread(self._service.compiler.learner, info.detail, info.classes, info.inputs)

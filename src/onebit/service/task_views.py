@@ -10,9 +10,9 @@ from typing import Any
 from onebit.errors import OnebitError, truncate
 from onebit.service.core.feedback import refuse_forgotten
 from onebit.service.core.plan import HeavyWork
-from onebit.service.core.served_task import ServedTask, describe_task, summarize_classes, summarize_task
+from onebit.service.core.served_task import ServedTask, describe_task, summarize_task
 from onebit.service.core.threads import in_thread
-from onebit.service.demo_data import DemoItems
+from onebit.service.demo_data import read_item
 from onebit.service.errors import InvalidError, NotFoundError, TaskQuarantinedError, UnavailableError, UnknownTaskError
 from onebit.service.inputs import is_storable
 from onebit.service.maintenance.export import as_object
@@ -41,7 +41,6 @@ class TaskViews:
         self.log_health = log_health
         self.served: dict[str, ServedTask] = {}
         self.damaged: dict[str, DamagedTask] = {}  # quarantined tasks that could not be restored
-        self.items = DemoItems()
         self._explaining = asyncio.Lock()
         self._long_reads = HeavyWork()  # one long read of the log at a time, so that a hundred readers block nobody
 
@@ -105,7 +104,8 @@ class TaskViews:
 
     def class_stats(self, name: str, first: int, count: int) -> list[dict[str, Any]]:
         """Return `count` classes of a task from `first` on, in the form of `replies.ClassStats`."""
-        return summarize_classes(self.find(name), first, count)
+        served = self.find(name)
+        return served.follower.statistics.by_class(served.info.classes, first, count)
 
     def summary(self, name: str, window: int) -> dict[str, Any]:
         """Return the statistics of a task without those of its classes, which may be many."""
@@ -170,7 +170,7 @@ class TaskViews:
         served = self.find(name)
         if served.info.items is None:
             raise NotFoundError(f"task {name!r} has no items")
-        return await in_thread(self.items.item, served.info.items, number, served.info.classes)
+        return await in_thread(read_item, served.info.items, number, served.info.classes)
 
 
 def _size(row: DecisionRecord) -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
 from collections.abc import Callable, Generator
 from typing import Any, NamedTuple, TypeVar
 
@@ -58,44 +57,6 @@ class HeavyWork:
             await asyncio.sleep(0)
         finally:
             self._lock.release()
-
-
-def run_plan_here(
-    plan: Plan[T],
-    lock: threading.RLock,
-    interrupted: Callable[[], None],
-    reader: Reader,
-    wait_for: Callable[[Ticket], None],
-) -> T:
-    """Run a plan on this thread, holding the lock except while waiting for a ticket.
-
-    Look-ups are done with the lock. `interrupted` is called if Ctrl-C or the like ends the plan while the lock is held.
-    """
-    step: Callable[[Any], Wait] = plan.send
-    value: Any = None
-    try:
-        while True:
-            with lock:
-                try:
-                    while not isinstance(wait := step(value), Ticket):
-                        step, value = plan.send, None
-                        if isinstance(wait, LookUp):
-                            try:
-                                value = wait.query(reader)
-                            except Exception as error:
-                                step, value = plan.throw, error
-                except Exception:
-                    raise
-                except BaseException:
-                    interrupted()
-                    raise
-            step, value = plan.send, None
-            try:
-                wait_for(wait)
-            except Exception as error:
-                step, value = plan.throw, error
-    except StopIteration as end:
-        return end.value  # type: ignore[no-any-return]
 
 
 async def run_plan(plan: Plan[T], inquiry: Inquiry, heavy_work: HeavyWork) -> T:

@@ -121,8 +121,3 @@ def summarize_task(served: ServedTask, window: int, now: float) -> dict[str, Any
         **seen,
         "certainty": {**sure, "risk": risk, "overshoot": kept},
     }
-
-
-def summarize_classes(served: ServedTask, first: int, count: int) -> list[dict[str, Any]]:
-    """Return `count` classes of a task from `first` on, in the form of `replies.ClassStats`."""
-    return served.follower.statistics.by_class(served.info.classes, first, count)

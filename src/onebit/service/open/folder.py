@@ -19,7 +19,7 @@ from onebit.errors import InputError, OnebitError
 from onebit.service.core.commit import CommitThread
 from onebit.service.core.compiler import Compiler
 from onebit.service.core.deadlines import sweep
-from onebit.service.core.plan import Plan, run_plan_here
+from onebit.service.core.plan import LookUp, Plan, Wait
 from onebit.service.core.recovery import bring_up_task
 from onebit.service.core.served_task import ServedTask, TrainingProgress
 from onebit.service.core.serving_core import ServingCore
@@ -34,7 +34,7 @@ from onebit.service.store.reader import Reader
 from onebit.service.store.rows import BadRecordError, ChangeRow
 from onebit.service.store.sqlite.folder import LockId, lock_id
 from onebit.service.store.sqlite.store import SqliteStore
-from onebit.service.store.submission import Assumptions, Submission
+from onebit.service.store.submission import Assumptions, Submission, Ticket
 from onebit.service.task import TaskInfo, blame_field, build_learner, require_candidate_support
 
 CHORES_S = 0.5  # how often deadlines are checked
@@ -71,7 +71,7 @@ class OpenFolder:
             self.store.release()
             raise
         self.commits, self.learner_thread, self.reader = self.core.commits, self.core.learner_thread, self.core.reader
-        self.teacher = InlineTeacher(self.reader, self.commits.last, self.learner_thread, settings.snapshot_every)
+        self.teacher = InlineTeacher(self.core)
         self.leader = CommitThread(self.commits, "onebit-leader", LINGER_S, self._record_silence, CHORES_S, writes=soon)
         self._users = 0  # tasks that are open or being opened
         self._closing = set[int]()  # tasks that are being closed
@@ -193,13 +193,7 @@ class OpenFolder:
         while True:
             self._recover_if_needed(served)
             try:
-                return run_plan_here(
-                    self._checked(make(served)),
-                    self.lock,
-                    self.teacher.note_interrupt,
-                    self.reader,
-                    self.commits.write_until,
-                )
+                return self._run_plan(self._checked(make(served)))
             except TaskChangedError:  # check it again
                 continue
 
@@ -207,6 +201,33 @@ class OpenFolder:
         """Run a plan, unless earlier rows could not be written: its result might be stale."""
         self.commits.refuse_failing()
         return (yield from plan)
+
+    def _run_plan(self, plan: Plan[T]) -> T:
+        step: Callable[[Any], Wait] = plan.send
+        value: Any = None
+        try:
+            while True:
+                with self.lock:
+                    try:
+                        while not isinstance(wait := step(value), Ticket):
+                            step, value = plan.send, None
+                            if isinstance(wait, LookUp):
+                                try:
+                                    value = wait.query(self.reader)
+                                except Exception as error:
+                                    step, value = plan.throw, error
+                    except Exception:
+                        raise
+                    except BaseException:
+                        self.teacher.note_interrupt()
+                        raise
+                step, value = plan.send, None
+                try:
+                    self.commits.write_until(wait)
+                except Exception as error:
+                    step, value = plan.throw, error
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
 
     def _refuse_closed(self, number: int) -> None:
         """Raise InputError if a task is closed or being closed. Call with the lock held."""

@@ -23,7 +23,7 @@ from onebit.offpolicy import Evaluation
 from onebit.rules import DEFAULT
 from onebit.service.core.decide import ProgramRequest, as_decision, decide
 from onebit.service.core.feedback import FeedbackOutcome, record_feedback
-from onebit.service.core.served_task import ServedTask, describe_task, summarize_classes, summarize_task
+from onebit.service.core.served_task import ServedTask, describe_task, summarize_task
 from onebit.service.core.task_changes import requested_changes
 from onebit.service.errors import InvalidError, NotFoundError, TaskQuarantinedError, UnavailableError
 from onebit.service.inputs import is_storable
@@ -200,7 +200,8 @@ class OpenTask:
         with self._settled():
             served = self._served
             everything = summarize_task(served, window, self._log.core.clock.now())
-            return {**everything, "classes": summarize_classes(served, 0, len(served.info.classes))}
+            classes = served.info.classes
+            return {**everything, "classes": served.follower.statistics.by_class(classes, 0, len(classes))}
 
     def decisions(self, limit: int = 50, before: int | None = None) -> list[dict[str, Any]]:
         """Return the newest decisions of the log, or the newest before a `seq`."""

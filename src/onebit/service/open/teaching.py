@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from onebit.service.core.follower import LogFollower
-from onebit.service.core.learner_thread import LearnerThread
+from onebit.service.core.serving_core import ServingCore
 from onebit.service.store.cache import make_event
-from onebit.service.store.reader import Reader
 from onebit.service.store.submission import Keys, Submission
 
 COUNTED = 1024  # rows counted at a time if nobody looks
@@ -23,15 +22,13 @@ class InlineTeacher:
     unknown what a learner has learnt, and all are rebuilt from the log.
     """
 
-    def __init__(self, reader: Reader, last: int, learner_thread: LearnerThread, snapshot_every: int) -> None:
-        self.tasks = learner_thread.tasks  # the open tasks, by number
+    def __init__(self, core: ServingCore) -> None:
+        self.tasks = core.learner_thread.tasks  # the open tasks, by number
         self.is_interrupted = False
-        self._reader = reader
-        self._learner_thread = learner_thread
-        self._snapshot_every = snapshot_every
+        self._core = core
         self._news: defaultdict[int, set[str]] = defaultdict(set)  # tables with rows that are not counted, by task
         self._uncounted = 0
-        self._taught_to = last  # rows up to here are taught, or will be when they are counted
+        self._taught_to = core.commits.last  # rows up to here are taught, or will be when they are counted
 
     def note_interrupt(self) -> None:
         """Note that it is unknown what the learners have learnt."""
@@ -69,7 +66,7 @@ class InlineTeacher:
         for given in submission.feedback:
             x, row = given.decision.x, given.decision.row  # x first: the writing thread drops the row before x
             if row is None:
-                (row,) = self._reader.decision_rows(served.info, [given.decision.record.id])
+                (row,) = self._core.reader.decision_rows(served.info, [given.decision.record.id])
                 (x,) = served.info.inputs.read([row.x])
             assert given.row is not None
             served.follower.teach_ahead(make_event(row, given.row, x))
@@ -87,10 +84,10 @@ class InlineTeacher:
             if served is not None:
                 follower = served.follower
                 with self.noting_interrupts():
-                    follower.follow(self._reader, last, tables)
-                is_snapshot_due = follower.records - follower.records_at_snapshot >= self._snapshot_every
+                    follower.follow(self._core.reader, last, tables)
+                is_snapshot_due = follower.records - follower.records_at_snapshot >= self._core.settings.snapshot_every
                 if is_snapshot_due or follower.revised_from is not None:
-                    self._learner_thread.tell(last, {(number, "feedback"): 0})
+                    self._core.learner_thread.tell(last, {(number, "feedback"): 0})
         self._taught_to = max(self._taught_to, last)
 
     def rebuild(self, last: int) -> None:
@@ -99,10 +96,10 @@ class InlineTeacher:
         self._uncounted = 0
         for served in self.tasks.values():
             old = served.follower
-            info = self._reader.task(old.expected.task, last)
+            info = self._core.reader.task(old.expected.task, last)
             assert info is not None, "a task that is open is in the log"
-            new = LogFollower.start(info.expected, old.snapshots, self._reader, last, copies=1)
-            new.follow(self._reader, last)
+            new = LogFollower.start(info.expected, old.snapshots, self._core.reader, last, copies=1)
+            new.follow(self._core.reader, last)
             old.left = True
             served.restore(info, new)
         self._taught_to = last
