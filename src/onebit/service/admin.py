@@ -117,7 +117,7 @@ class Admin:
                 await self._take_created(seq, TaskInfo.created(seq, task, when, detail))
             elif served is not None:
                 self._apply(served, seq, when, kind, detail)
-                self.trainers.heard(served, kind, detail)
+                self.trainers.take_change(served, kind, detail)
             elif aside is not None and kind == "deleted":
                 del self._service.damaged[aside]
         except LogError:

@@ -265,12 +265,12 @@ class Service(TaskViews):
         self, served: ServedTask, requests: Sequence[DecideRequest], single: bool
     ) -> Plan[list[dict[str, Any]]]:
         _refuse_large(served, requests)
-        made = yield from decide(self.core, served, requests, single)
+        rows = yield from decide(self.core, served, requests, single)
         replies, at_once = list[dict[str, Any]](), max(1, PROBABILITIES_AT_ONCE // len(served.info.classes))
-        for index, one in enumerate(made):
+        for index, row in enumerate(rows):
             if index and index % at_once == 0:
                 yield Turn()
-            replies.append(as_reply(served, one))
+            replies.append(as_reply(served, row))
         return replies
 
     async def feedback(

@@ -155,7 +155,8 @@ class Failing:
     """A disk that fails so many times, before or after it has taken what it was given."""
 
     def __init__(self, task: onebit.OpenTask, times: int, after: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._left, self._after, self._appender = times, after, folder_of(task).commits.appender
+        self._left, self._after = times, after
+        self._appender: Any = folder_of(task).commits.appender
         self._commit = self._appender._commit
         monkeypatch.setattr(self._appender, "_commit", self)
 

@@ -16,7 +16,6 @@ import numpy as np
 from onebit.contract.validation import ClassName
 from onebit.engine.stream import CHOICE_COLUMNS
 from onebit.errors import OnebitError
-from onebit.features.features import Kept
 from onebit.learner.decision import Decision
 from onebit.service.core.feedback import refuse_forgotten
 from onebit.service.core.plan import LookUp, Plan, Turn, settle
@@ -56,60 +55,54 @@ class ProgramRequest(NamedTuple):
 DecisionRequest = DecideRequest | ProgramRequest
 
 
-class Ask(NamedTuple):
+class ParsedRequest(NamedTuple):
     """A validated request: its x, and its candidates and required certainty."""
 
     x: ParsedX
     terms: RequestTerms
 
 
-class MadeDecision(NamedTuple):
-    """A decision for the caller: its row, and x in the learner's form. A new decision's row has seq 0."""
-
-    row: DecisionRow
-    x: Any
-
-
 def decide(
     core: ServingCore, served: ServedTask, requests: Sequence[DecisionRequest], single: bool
-) -> Plan[list[MadeDecision]]:
-    """Decide on all requests or none; an id that was decided before gets the same answer again.
+) -> Plan[list[DecisionRow]]:
+    """Decide on all requests or none, and return the rows, of which new ones have no seq yet.
 
-    Raise TaskChangedError if the task changed meanwhile: then the requests must be validated again.
+    An id that was decided before gets the same answer again. Raise TaskChangedError if the task changed meanwhile: then the requests must be validated
+    again.
     """
     assumptions = served.assumptions
-    asks = yield from _parse(core, served, requests, single)
+    parsed = yield from _parse(core, served, requests, single)
     ids = [next(core.new_ids) if request.id is None else request.id for request in requests]
-    asked = dict(zip(ids, asks, strict=True))
-    if len(asked) < len(ids):
-        _refuse_contradictions(ids, asks)
-    task, made = served.info.number, dict[str, MadeDecision]()
-    given = [request.id for request in requests if request.id is not None]
+    by_id = dict(zip(ids, parsed, strict=True))
+    if len(by_id) < len(ids):
+        _refuse_contradictions(ids, parsed)
+    task, rows = served.info.number, dict[str, DecisionRow]()
+    known_ids = [request.id for request in requests if request.id is not None]
     if core.store.shared:  # decisions of other nodes show up when the rows are written
-        given = [identity for identity in given if core.cache.get(task, identity) is not None]
-    if given:
-        made = yield from _repeat(core, served, given, asked)
+        known_ids = [identity for identity in known_ids if core.cache.get(task, identity) is not None]
+    if known_ids:
+        rows = yield from _repeat(core, served, known_ids, by_id)
         if served.info.forgotten_at:
-            wanted = [identity for identity in given if identity not in made]
-            yield LookUp(lambda reader: refuse_forgotten(reader, served.info, wanted))
-    while len(made) < len(asked):
-        fresh = {identity: ask for identity, ask in asked.items() if identity not in made} if made else asked
+            new_ids = [identity for identity in known_ids if identity not in rows]
+            yield LookUp(lambda reader: refuse_forgotten(reader, served.info, new_ids))
+    while len(rows) < len(by_id):
+        fresh = {identity: request for identity, request in by_id.items() if identity not in rows} if rows else by_id
         try:
-            made |= yield from _decide_fresh(core, served, fresh, single, assumptions)
+            rows |= yield from _decide_fresh(core, served, fresh, single, assumptions)
         except RowsTakenError:
-            made |= yield from _repeat(core, served, list(fresh), fresh)
-            gone = [identity for identity in fresh if identity not in made]
-            yield LookUp(lambda reader, gone=gone: _refuse_gone(reader, served.info, gone))  # type: ignore[misc]
-    return [made[identity] for identity in ids]
+            rows |= yield from _repeat(core, served, list(fresh), fresh)
+            missing = [identity for identity in fresh if identity not in rows]
+            yield LookUp(lambda reader, missing=missing: _refuse_gone(reader, served.info, missing))  # type: ignore[misc]
+    return [rows[identity] for identity in ids]
 
 
-def _refuse_contradictions(ids: Sequence[str], asks: Sequence[Ask]) -> None:
+def _refuse_contradictions(ids: Sequence[str], requests: Sequence[ParsedRequest]) -> None:
     """Raise ConflictError if an id occurs twice with different requests."""
-    first: dict[str, Ask] = {}
-    for index, (identity, ask) in enumerate(zip(ids, asks, strict=True)):
-        before = first.setdefault(identity, ask)
-        if before != ask:
-            what = "x" if before.x != ask.x else "sets of candidates, or certainties"
+    first: dict[str, ParsedRequest] = {}
+    for index, (identity, request) in enumerate(zip(ids, requests, strict=True)):
+        before = first.setdefault(identity, request)
+        if before != request:
+            what = "x" if before.x != request.x else "sets of candidates, or certainties"
             raise ConflictError(f"id {identity!r} is there twice, with two different {what}", f"[{index}].id")
 
 
@@ -120,9 +113,11 @@ def _refuse_gone(reader: Reader, info: TaskInfo, ids: Sequence[str]) -> None:
         refuse_forgotten(reader, now, ids)
 
 
-def _parse(core: ServingCore, served: ServedTask, requests: Sequence[DecisionRequest], single: bool) -> Plan[list[Ask]]:
+def _parse(
+    core: ServingCore, served: ServedTask, requests: Sequence[DecisionRequest], single: bool
+) -> Plan[list[ParsedRequest]]:
     """Validate the requests; yield turns to others while a long list is checked."""
-    info, asks, names = served.info, list[Ask](), 0
+    info, parsed, names = served.info, list[ParsedRequest](), 0
     usual = RequestTerms(sure=info.sure, risk=info.risk)
     for index, request in enumerate(requests):
         if (index and index % AT_ONCE == 0) or names > NAMES_AT_ONCE:
@@ -130,14 +125,14 @@ def _parse(core: ServingCore, served: ServedTask, requests: Sequence[DecisionReq
             yield Turn()
         x = info.inputs.parse(request.x, "x" if single else f"[{index}].x", core.settings.max_values)
         if request.among is None and request.sure is None and request.risk is None:
-            asks.append(Ask(x, usual))
+            parsed.append(ParsedRequest(x, usual))
             continue
         where = "" if single else f"[{index}]."
-        asks.append(Ask(x, _parse_terms(request, served, where)))
+        parsed.append(ParsedRequest(x, _parse_terms(request, served, where)))
         if request.among is not None:
             require_candidate_support(served.follower.replicas.resting, request.among, f"{where}among")
             names += len(request.among)
-    return asks
+    return parsed
 
 
 def _parse_terms(request: DecisionRequest, served: ServedTask, where: str) -> RequestTerms:
@@ -158,26 +153,31 @@ def _parse_terms(request: DecisionRequest, served: ServedTask, where: str) -> Re
 
 
 def _decide_fresh(
-    core: ServingCore, served: ServedTask, asked: dict[str, Ask], single: bool, assumptions: Assumptions
-) -> Plan[dict[str, MadeDecision]]:
+    core: ServingCore,
+    served: ServedTask,
+    requests: dict[str, ParsedRequest],
+    single: bool,
+    assumptions: Assumptions,
+) -> Plan[dict[str, DecisionRow]]:
     """Make and log new decisions. Raise RowsTakenError if somebody else decided an id first."""
-    ids, asks, task = list(asked), list(asked.values()), served.info.number
-    pieces = _pieces(served, asks)
-    is_small = len(pieces) == 1 and sum(len(ask.x.stored) for ask in asks) < BYTES_AT_ONCE
+    ids, parsed, task = list(requests), list(requests.values()), served.info.number
+    pieces = _pieces(served, parsed)
+    is_small = len(pieces) == 1 and sum(len(request.x.stored) for request in parsed) < BYTES_AT_ONCE
     rows: list[DecisionRow] = []
     for start, end in pieces:
         if not is_small:
             yield Turn()
-        choices = _choose(served, ids[start:end], asks[start:end], start, single)
-        rows += _rows(served.info, ids[start:end], asks[start:end], choices, core.clock.now())
+        choices = _choose(served, ids[start:end], parsed[start:end], start, single)
+        rows += _rows(served.info, ids[start:end], parsed[start:end], choices, core.clock.now())
     if len(pieces) > 1:  # others had a turn, but times in the log must have the order of its rows
         now = core.clock.now()
         rows = [row._replace(time=now) for row in rows]
     if any(core.cache.get(task, identity) is not None for identity in ids):  # decided by another request meanwhile
         raise RowsTakenError("an id was decided meanwhile")
-    made = [MadeDecision(row, ask.x.value) for row, ask in zip(rows, asks, strict=True)]
     submission = Submission(task, assumptions)
-    submission.decisions = [CachedDecision(row, x, submission) for row, x in made]
+    submission.decisions = [
+        CachedDecision(row, request.x.value, submission) for row, request in zip(rows, parsed, strict=True)
+    ]
     core.cache.add(submission.decisions)
 
     def finish() -> None:
@@ -190,47 +190,49 @@ def _decide_fresh(
     submission.add_done_callback(finish)
     core.submit(submission)
     yield submission
-    return dict(zip(ids, made, strict=True))
+    return dict(zip(ids, rows, strict=True))
 
 
 def _repeat(
-    core: ServingCore, served: ServedTask, ids: Sequence[str], asked: dict[str, Ask]
-) -> Plan[dict[str, MadeDecision]]:
+    core: ServingCore, served: ServedTask, ids: Sequence[str], requests: dict[str, ParsedRequest]
+) -> Plan[dict[str, DecisionRow]]:
     """Return the decisions among `ids` that already exist, after waiting for those being made."""
     task, info = served.info.number, served.info
-    answers: dict[str, MadeDecision] = {}
-    wanted = list(dict.fromkeys(ids))
+    rows: dict[str, DecisionRow] = {}
+    open_ids = list(dict.fromkeys(ids))
     while True:
-        held = {one: found for one in wanted if (found := core.cache.get(task, one)) is not None}
-        yield from settle([one.ticket for one in held.values()])
+        cached = {identity: hit for identity in open_ids if (hit := core.cache.get(task, identity)) is not None}
+        yield from settle([decision.ticket for decision in cached.values()])
         if not core.store.shared:  # in a shared log, another node may have forgotten it
-            for identity, found in held.items():
-                row = found.row
-                if row is not None and core.cache.get(task, identity) is found:
-                    _refuse_other(served, row, asked[identity])
-                    answers[identity] = MadeDecision(row, asked[identity].x.value)
-        unread = [one for one in wanted if one not in answers]
+            for identity, decision in cached.items():
+                row = decision.row
+                if row is not None and core.cache.get(task, identity) is decision:
+                    _refuse_other(served, row, requests[identity])
+                    rows[identity] = row
+        unread = [identity for identity in open_ids if identity not in rows]
         step = _rows_at_once(served)
         for start in range(0, len(unread), step):
             if start:
                 yield Turn()
             chunk = unread[start : start + step]
-            rows: list[DecisionRow] = yield LookUp(lambda reader, chunk=chunk: reader.decision_rows(info, chunk))  # type: ignore[misc]
-            for row in rows:
-                _refuse_other(served, row, asked[row.id])
-                answers[row.id] = MadeDecision(row, asked[row.id].x.value)
-        wanted = [one for one in wanted if one not in answers]
+            logged: list[DecisionRow] = yield LookUp(lambda reader, chunk=chunk: reader.decision_rows(info, chunk))  # type: ignore[misc]
+            for row in logged:
+                _refuse_other(served, row, requests[row.id])
+                rows[row.id] = row
+        open_ids = [identity for identity in open_ids if identity not in rows]
+        still_cached = [identity for identity in open_ids if core.cache.get(task, identity) is not None]
         # Decisions that were written but are gone from the log were forgotten by another node.
-        core.cache.remove(task, [one for one in wanted if one in held and core.cache.get(task, one) is held[one]])
-        if not any(core.cache.get(task, one) is not None for one in wanted):
-            return answers
+        stale = [identity for identity in still_cached if core.cache.get(task, identity) is cached.get(identity)]
+        core.cache.remove(task, stale)
+        if len(stale) == len(still_cached):
+            return rows
 
 
-def _refuse_other(served: ServedTask, row: DecisionRow, asked: Ask) -> None:
+def _refuse_other(served: ServedTask, row: DecisionRow, request: ParsedRequest) -> None:
     """Raise ConflictError if an id was decided for another x or on other terms."""
-    if row.x != asked.x.stored:
+    if row.x != request.x.stored:
         raise ConflictError(f"id {row.id!r} was decided already, for another x", "id")
-    among, terms = None if row.among is None else decode_indices(row.among).tolist(), asked.terms
+    among, terms = None if row.among is None else decode_indices(row.among).tolist(), request.terms
     retired = {served.class_indices[name] for name in served.info.retired}
     if not is_same_set(terms.among, among, len(row.probabilities) // 8, retired):
         raise ConflictError(f"id {row.id!r} was decided already, among other classes", "id")
@@ -256,30 +258,30 @@ def _rows_at_once(served: ServedTask) -> int:
     return max(1, min(AT_ONCE, PROBABILITIES_AT_ONCE // classes, WEIGHTS_AT_ONCE // weights))
 
 
-def _pieces(served: ServedTask, asks: Sequence[Ask]) -> list[tuple[int, int]]:
+def _pieces(served: ServedTask, requests: Sequence[ParsedRequest]) -> list[tuple[int, int]]:
     """Split rows into ranges (start, end) that each take a few milliseconds to decide."""
     most, is_hashed = _rows_at_once(served), served.info.inputs.kind != "numbers"
     cuts, size = [0], 0
-    for index, ask in enumerate(asks):
-        size += len(ask.x.stored)
+    for index, request in enumerate(requests):
+        size += len(request.x.stored)
         if index > cuts[-1] and ((is_hashed and size > BYTES_AT_ONCE) or index - cuts[-1] == most):
             cuts.append(index)
-            size = len(ask.x.stored)
-    return list(itertools.pairwise([*cuts, len(asks)]))
+            size = len(request.x.stored)
+    return list(itertools.pairwise([*cuts, len(requests)]))
 
 
-def _choose(served: ServedTask, ids: list[str], asks: Sequence[Ask], first: int, single: bool) -> Choices:
+def _choose(served: ServedTask, ids: list[str], requests: Sequence[ParsedRequest], first: int, single: bool) -> Choices:
     """Return the choices of the current learner; raise InvalidError naming the x that it rejects."""
     inputs, replicas, retired = served.info.inputs, served.follower.replicas, served.info.retired
-    terms = [one.terms for one in asks]
+    terms = [request.terms for request in requests]
     try:
-        return replicas.decide(inputs.stack([one.x.value for one in asks]), ids, terms, retired)
+        return replicas.decide(inputs.stack([request.x.value for request in requests]), ids, terms, retired)
     except UnavailableError:
         raise
     except OnebitError:
-        for index, (identity, one) in enumerate(zip(ids, asks, strict=True), first):
+        for index, (identity, request) in enumerate(zip(ids, requests, strict=True), first):
             try:
-                replicas.decide(inputs.stack([one.x.value]), [identity], [one.terms], retired)
+                replicas.decide(inputs.stack([request.x.value]), [identity], [request.terms], retired)
             except OnebitError as error:
                 field = "x" if single else f"[{index}].x"
                 # The message is about a row of a table; here that is the x of a request.
@@ -289,15 +291,17 @@ def _choose(served: ServedTask, ids: list[str], asks: Sequence[Ask], first: int,
         raise
 
 
-def _rows(info: TaskInfo, ids: Sequence[str], asks: Sequence[Ask], choices: Choices, now: float) -> list[DecisionRow]:
+def _rows(
+    info: TaskInfo, ids: Sequence[str], requests: Sequence[ParsedRequest], choices: Choices, now: float
+) -> list[DecisionRow]:
     """Return the log rows for the choices."""
     chances = choices.numbers[:, CHOICE_COLUMNS:]
     content, width = chances.tobytes(), chances.shape[1] * chances.itemsize
     rows = []
-    for number, (identity, ask, chosen, places, complete) in enumerate(
-        zip(ids, asks, choices.numbers[:, :CHOICE_COLUMNS].tolist(), choices.among, choices.complete, strict=True)
+    for number, (identity, request, choice, places, complete) in enumerate(
+        zip(ids, requests, choices.numbers[:, :CHOICE_COLUMNS].tolist(), choices.among, choices.complete, strict=True)
     ):
-        label, greedy, weight, note, second_note, propensity, raw, confidence, threshold = chosen
+        label, greedy, weight, note, second_note, propensity, raw, confidence, threshold = choice
         rows.append(
             DecisionRow(
                 seq=0,
@@ -314,7 +318,7 @@ def _rows(info: TaskInfo, ids: Sequence[str], asks: Sequence[Ask], choices: Choi
                 second_note=second_note,
                 propensity=propensity,
                 probabilities=content[number * width : (number + 1) * width],
-                x=ask.x.stored,
+                x=request.x.stored,
                 among=encode_indices(places),
                 complete=int(complete),
                 raw=None if isnan(raw) else raw,
@@ -325,9 +329,9 @@ def _rows(info: TaskInfo, ids: Sequence[str], asks: Sequence[Ask], choices: Choi
     return rows
 
 
-def as_reply(served: ServedTask, decision: MadeDecision) -> dict[str, Any]:
+def as_reply(served: ServedTask, row: DecisionRow) -> dict[str, Any]:
     """Return a decision in the form of `replies.DecisionReply`."""
-    row, classes = decision.row, served.info.classes
+    classes = served.info.classes
     return {
         "id": row.id,
         "label": classes[row.label],
@@ -341,14 +345,9 @@ def as_reply(served: ServedTask, decision: MadeDecision) -> dict[str, Any]:
     }
 
 
-def as_decision(served: ServedTask, decision: MadeDecision) -> Decision:
-    """Return a decision as the `Decision` that the task's learner would have returned."""
-    row, classes = decision.row, served.info.classes
-    x: Kept = decision.x
-    if served.info.inputs.kind == "numbers":
-        x = np.frombuffer(row.x)
-    elif isinstance(x, dict):
-        x = dict(x)
+def as_decision(served: ServedTask, row: DecisionRow, x: Any) -> Decision:
+    """Return a decision on `x` as the `Decision` that the task's learner would have returned."""
+    classes = served.info.classes
     chances = zip(classes, decode_numbers(row.probabilities).tolist(), strict=False)
     return Decision(
         row.id,
@@ -357,7 +356,7 @@ def as_decision(served: ServedTask, decision: MadeDecision) -> Decision:
         classes[row.greedy],
         row.weight,
         (row.note, row.second_note),
-        x,
+        np.frombuffer(row.x) if served.info.inputs.kind == "numbers" else x,
         row.learnt,
         served.follower.replicas.resting.runtime.identity,
         None if row.among is None else tuple(classes[index] for index in decode_indices(row.among)),

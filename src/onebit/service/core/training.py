@@ -50,48 +50,48 @@ class Trainers:
             if served.info.training is not None:
                 self.begin(served, served.info.training, None, again=True)
 
-    def heard(self, served: ServedTask, kind: str, detail: dict[str, Any]) -> None:
+    def take_change(self, served: ServedTask, kind: str, detail: dict[str, Any]) -> None:
         """Handle a change written by another node: a learner is requested, has failed, or takes over."""
-        asked = detail.get("training")
+        request = detail.get("training")
         if kind == "learner":
             served.training = None
-        elif asked is not None:
-            self.begin(served, asked, None)
+        elif request is not None:
+            self.begin(served, request, None)
         elif "training" in detail and served.training is not None:
             served.training.error = detail.get("training_error")
         self._service.progress.wake()
 
-    def begin(self, served: ServedTask, asked: dict[str, Any], token: str | None, again: bool = False) -> None:
+    def begin(self, served: ServedTask, request: dict[str, Any], token: str | None, again: bool = False) -> None:
         """Train a requested learner unless that is under way; on a follower node, only show its progress."""
-        key = served.info.number, _identity(asked)
+        key = served.info.number, _identity(request)
         if key in self._under_way:
             return
-        served.begin_training(asked["learner"])
+        served.begin_training(request["learner"])
         if self._service.store.lease is not None:
-            training = asyncio.create_task(self._train(served, asked, token, again))
+            training = asyncio.create_task(self._train(served, request, token, again))
             self._under_way[key] = training
             training.add_done_callback(lambda _: self._under_way.pop(key, None))
 
-    async def _count_start(self, served: ServedTask, asked: dict[str, Any]) -> None:
+    async def _count_start(self, served: ServedTask, request: dict[str, Any]) -> None:
         """Log another start of the training; raise OnebitError if the service ended during too many."""
-        if asked["starts"] == MOST_STARTS:
+        if request["starts"] == MOST_STARTS:
             raise OnebitError(
                 f"its training was begun {MOST_STARTS} times, and the service has ended each time before it was done"
             )
-        counted = {"training": {**asked, "starts": asked["starts"] + 1}}
-        await self._log_training(served, asked, "changed", counted, None)
+        counted = {"training": {**request, "starts": request["starts"] + 1}}
+        await self._log_training(served, request, "changed", counted, None)
 
-    async def _train(self, served: ServedTask, asked: dict[str, Any], token: str | None, again: bool) -> None:
+    async def _train(self, served: ServedTask, request: dict[str, Any], token: str | None, again: bool) -> None:
         training, info = served.training, served.info
         assert training is not None
-        detail = {name: value for name, value in asked.items() if name != "starts"}
+        detail = {name: value for name, value in request.items() if name != "starts"}
         ended = threading.Event()
         try:
             if again:
-                await self._count_start(served, asked)
-            trainee = await self._read(served, asked, self._new_trainee, detail, info)
+                await self._count_start(served, request)
+            trainee = await self._read(served, request, self._new_trainee, detail, info)
             learner = trainee.learner
-            await self._read(served, asked, self._train_near, trainee, training, ended)
+            await self._read(served, request, self._train_near, trainee, training, ended)
             if self._service.store.shared:
                 await in_thread(self._hand_over, served, trainee, detail["generation"])
 
@@ -101,7 +101,7 @@ class Trainers:
                 require_candidate_support(learner, info.retired, "learner")  # or retired
                 served.follower.trainees[detail["generation"]] = trainee
 
-            seq = await self._log_training(served, asked, "learner", detail, token, check_fit)
+            seq = await self._log_training(served, request, "learner", detail, token, check_fit)
             await self._service.progress.until(lambda: served.has_followed(seq))
             if served.follower.failing is not None:
                 raise OnebitError(served.follower.failing)
@@ -114,26 +114,26 @@ class Trainers:
             served.follower.trainees.pop(detail["generation"], None)
             if info.generation >= detail["generation"]:  # it took over after all, or another node's learner did
                 served.training = None
-            elif _is_wanted(info, asked):
-                await self._log_failed(served, training, asked, str(error) or type(error).__name__)
+            elif _is_wanted(info, request):
+                await self._log_failed(served, training, request, str(error) or type(error).__name__)
         finally:
             ended.set()
             self._service.progress.wake()
 
     async def _log_failed(
-        self, served: ServedTask, training: TrainingProgress, asked: dict[str, Any], why: str
+        self, served: ServedTask, training: TrainingProgress, request: dict[str, Any], why: str
     ) -> None:
         """Log that a learner will not take over, so that the next start does not try again."""
         training.error = why
         LOG.error(f"a learner could not take over: {why}", extra={"event": "switch-failed"})
         with contextlib.suppress(NotFoundError, ConflictError):  # the task was deleted, or another node was faster
             failed = {"training": None, "training_error": why}
-            await self._log_training(served, asked, "changed", failed, None)
+            await self._log_training(served, request, "changed", failed, None)
 
     async def _log_training(
         self,
         served: ServedTask,
-        asked: dict[str, Any],
+        request: dict[str, Any],
         kind: str,
         detail: dict[str, Any],
         token: str | None,
@@ -158,10 +158,10 @@ class Trainers:
                     await self._service.admin.hear()
             except (UnavailableError, UnfinishedError):
                 pass
-            await self._pause(served, asked)
+            await self._pause(served, request)
 
     async def _read(
-        self, served: ServedTask, asked: dict[str, Any], work: Callable[..., Result], *arguments: Any
+        self, served: ServedTask, request: dict[str, Any], work: Callable[..., Result], *arguments: Any
     ) -> Result:
         """Run work that reads the log in a thread; retry while the log cannot be read."""
         while True:
@@ -171,14 +171,14 @@ class Trainers:
                 if error.damaged:
                     raise
                 LOG.warning(f"training continues when the log can be read: {error}", extra={"event": "training-paused"})
-            await self._pause(served, asked)
+            await self._pause(served, request)
 
     @staticmethod
-    async def _pause(served: ServedTask, asked: dict[str, Any]) -> None:
+    async def _pause(served: ServedTask, request: dict[str, Any]) -> None:
         """Wait before a retry; raise if the task no longer waits for this learner."""
         if served.info.deleted is not None:
             raise NotFoundError("the task was deleted meanwhile")
-        if not _is_wanted(served.info, asked):
+        if not _is_wanted(served.info, request):
             raise ConflictError(f"task {served.info.name!r} was given another learner meanwhile")
         await asyncio.sleep(RETRY_S)
 
@@ -208,11 +208,11 @@ class Trainers:
                     return
 
 
-def _identity(asked: dict[str, Any]) -> str:
+def _identity(request: dict[str, Any]) -> str:
     """Return a text that identifies a requested learner, however often its training was started."""
-    return json.dumps({name: value for name, value in asked.items() if name != "starts"}, sort_keys=True)
+    return json.dumps({name: value for name, value in request.items() if name != "starts"}, sort_keys=True)
 
 
-def _is_wanted(info: TaskInfo, asked: dict[str, Any]) -> bool:
+def _is_wanted(info: TaskInfo, request: dict[str, Any]) -> bool:
     """Return True if the task still waits for this learner."""
-    return info.training is not None and _identity(info.training) == _identity(asked)
+    return info.training is not None and _identity(info.training) == _identity(request)

@@ -307,9 +307,9 @@ class OpenTask:
 
     def _decide(self, requests: Sequence[ProgramRequest], *, single: bool) -> list[Decision]:
         with self._reading():
-            made = self._log.run(self._task, lambda served: decide(self._log.core, served, requests, single))
+            rows = self._log.run(self._task, lambda served: decide(self._log.core, served, requests, single))
             served = self._served
-            return [as_decision(served, one) for one in made]
+            return [as_decision(served, row, request.x) for row, request in zip(rows, requests, strict=True)]
 
     def _hear(self, requests: Sequence[FeedbackRequest], *, single: bool) -> list[FeedbackOutcome]:
         with self._reading():
