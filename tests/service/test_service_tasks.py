@@ -632,7 +632,7 @@ def test_others_are_served_while_a_learner_is_made(where: Where, monkeypatch: py
     async def work() -> None:
         async with service_in(where) as service:
             await service.create(new_task())
-            for module in ("training", "task_changes", "follower", "compiler"):
+            for module in ("task_changes", "follower", "compiler"):
                 monkeypatch.setattr(f"onebit.service.core.{module}.build_learner", slow)
             making = asyncio.create_task(
                 outcome(

@@ -34,12 +34,12 @@ def test_the_estimate_is_that_of_a_plain_sum() -> None:
         rounds.add([event(list(p), shown, float(q[shown]), right)], 3)
         weights.append(p[shown] / q[shown])
         wrongs.append(not right)
-    found = rounds.shown(30)
+    found = rounds.summarize(30)
     last = slice(-30, None)
     assert found["rounds"] == 30
     assert found["error"] == pytest.approx(np.dot(weights[last], wrongs[last]) / sum(weights[last]))
     assert found["low"] < found["error"] < found["high"]
-    assert ShadowRounds.from_dict(rounds.to_dict()).shown(30) == found
+    assert ShadowRounds.from_dict(rounds.to_dict()).summarize(30) == found
 
 
 def test_the_interval_holds_the_truth_as_often_as_it_says() -> None:
@@ -60,7 +60,7 @@ def test_the_interval_holds_the_truth_as_often_as_it_says() -> None:
             ],
             3,
         )
-        found = rounds.shown(1000)
+        found = rounds.summarize(1000)
         held += found["low"] <= 1.0 - own[np.arange(120), truths].mean() <= found["high"]
     assert held >= 364
 
@@ -68,7 +68,7 @@ def test_the_interval_holds_the_truth_as_often_as_it_says() -> None:
 def test_a_truth_leaves_nothing_to_estimate() -> None:
     rounds = ShadowRounds()
     rounds.add([event([0.2, 0.7, 0.1], 0, 1.0, False, truth=1)] * 400, 3)
-    found = rounds.shown(1000)
+    found = rounds.summarize(1000)
     assert (found["error"], found["missing"]) == (pytest.approx(0.3), 0.0)
     assert found["high"] - found["low"] < 0.1
 
@@ -77,7 +77,7 @@ def test_what_is_never_shown_may_be_right_or_wrong() -> None:
     """The old system always shows the same, which the learner would have played in one of four rounds."""
     rounds = ShadowRounds()
     rounds.add([event([0.25, 0.75, 0.0], 0, 1.0, True)] * 1000, 3)
-    found = rounds.shown(1000)
+    found = rounds.summarize(1000)
     assert (found["error"], found["missing"]) == (0.0, 0.75)
     assert found["low"] == 0.0
     assert 0.75 <= found["high"] < 0.77
@@ -86,7 +86,7 @@ def test_what_is_never_shown_may_be_right_or_wrong() -> None:
 def test_nothing_that_the_learner_would_play_was_shown() -> None:
     rounds = ShadowRounds()
     rounds.add([event([0.0, 1.0, 0.0], 0, 0.5, True)], 3)
-    assert rounds.shown(10)["error"] is None
+    assert rounds.summarize(10)["error"] is None
 
 
 @pytest.mark.parametrize("wrong", ["count", "reward"])

@@ -59,7 +59,7 @@ class DriftDetector:
             alarm = Alarm(seq, time, feedback, self.since, usual, self.wrong / self.since)
             self.alarms = [*self.alarms[1 - KEPT :], alarm]
 
-    def shown(self) -> dict[str, Any]:
+    def summarize(self) -> dict[str, Any]:
         """Return the alarms in the form of `replies.DriftStats`."""
         alarms = [{**one._asdict(), "raised_at": rfc3339(one.time)} for one in self.alarms]
         return {"count": self.count, "alarms": alarms}

@@ -184,10 +184,10 @@ class LogFollower:
         self.expected.check("decisions", played, column_tests(DecisionSummary, classes))
         check_events(self.expected, events, classes)
         if played:
-            self.statistics.decided(played)
+            self.statistics.count_decisions(played)
         if not events:
             return
-        self.statistics.heard(events)
+        self.statistics.count_feedback(events)
         ahead = min(self._ahead, len(events))
         self._ahead -= ahead
         self.learn(events[ahead:])
@@ -209,7 +209,7 @@ class LogFollower:
     def _teach(self, events: list[Event], own: bool) -> None:
         refused = self.replicas.teach(self._batch(events, own))
         if refused:
-            self.statistics.refused(refused)
+            self.statistics.count_refusals(refused)
 
     def _is_own(self, event: Event) -> bool:
         """Return True if the decision was made by this learner and its notes fit the label that was played."""

@@ -107,7 +107,7 @@ class FeedbackCurve:
         """Return one of the `SUMS` over all blocks."""
         return sum((point[what] for point in self._whole), self._open[what])
 
-    def shown(self) -> dict[str, list[Any]]:
+    def summarize(self) -> dict[str, list[Any]]:
         """Return the points of `replies.Curve` and the two curves of `replies.SureStats`."""
         points = [*self._whole, self._open] if self._in_open else self._whole
         sizes = [self._block] * len(self._whole) + ([self._in_open] if self._in_open else [])

@@ -107,7 +107,7 @@ def summarize_task(served: ServedTask, window: int, now: float) -> dict[str, Any
     There may be many classes.
     """
     info, follower = served.info, served.follower
-    seen = follower.statistics.shown(window, now)
+    seen = follower.statistics.summarize(window, now)
     sure, risk = seen["certainty"], info.risk
     kept = None if risk is None else overshoot(sure["heard"], sure["wrong"], risk)
     return {

@@ -35,7 +35,7 @@ class ShadowRounds:
         for name, ring in self._rings.items():
             ring.add(getattr(scores, name))
 
-    def shown(self, window: int) -> dict[str, Any]:
+    def summarize(self, window: int) -> dict[str, Any]:
         """Return the estimate in the form of `replies.ShadowStats`."""
         last = {name: ring.last(window) for name, ring in self._rings.items()}
         none = np.zeros(len(last["weight"]))  # there is no reward model here

@@ -66,35 +66,33 @@ class Statistics:
         with self._lock:
             self._classes = np.concatenate([self._classes, np.zeros((3, 1), dtype=np.int64)], axis=1)
 
-    def decided(self, made: Sequence[DecisionSummary]) -> None:
-        """Count decisions."""
-        _, times, labels, greedy, *_ = zip(*made, strict=True)
+    def count_decisions(self, decisions: Sequence[DecisionSummary]) -> None:
+        """Add decisions to the counts of labels, exploration, confidence and time."""
+        _, times, labels, greedy, *_ = zip(*decisions, strict=True)
         played = np.array(labels, dtype=np.int64)
-        asked = [one for one in made if one.sure is not None]
+        limited = [decision for decision in decisions if decision.sure is not None]
         with self._lock:
             self._counts["decisions"] += len(played)
-            self._counts["asked"] += len(asked)
-            self._counts["sure"] += sum(not is_unsure(one.confidence, one.sure) for one in asked)
+            self._counts["asked"] += len(limited)
+            self._counts["sure"] += sum(not is_unsure(decision.confidence, decision.sure) for decision in limited)
             np.add.at(self._classes[0], played, 1)
             self._explored.add(played != np.array(greedy, dtype=np.int64))
             self._count_seconds(times, 0)
 
-    def heard(self, events: Sequence[Event]) -> None:
-        """Count feedback.
+    def count_feedback(self, events: Sequence[Event]) -> None:
+        """Add feedback to all counts, windows and curves.
 
         Withdrawn feedback is counted only as such; delays are those of the first feedback.
         """
-        heard = [event for event in events if event.right is not None]
-        delays = [event.time - event.decision.time for event in heard if event.source == "caller"]
-        counted = [event for event in heard if not event.late]
+        answers = [event for event in events if event.right is not None]
+        delays = [event.time - event.decision.time for event in answers if event.source == "caller"]
+        counted = [event for event in answers if not event.late]
         right = np.array([event.right for event in counted], dtype=bool)
-        labels = np.array(
-            [event.decision.label if event.shown is None else event.shown for event in counted], dtype=np.int64
-        )
+        labels = np.array([event.played[0] for event in counted], dtype=np.int64)
         with self._lock:
             np.add.at(self._delays, np.searchsorted(BOUNDS_S, delays), 1)
-            self._counts["late"] += len(heard) - len(counted)
-            self._counts["withdrawn"] += len(events) - len(heard)
+            self._counts["late"] += len(answers) - len(counted)
+            self._counts["withdrawn"] += len(events) - len(answers)
             self._counts["revised"] += sum(event.revision is not None for event in counted)
             self._counts["silences"] += sum(event.source == "silence" and event.revision is None for event in counted)
             self._counts["feedback"] += len(counted)
@@ -134,7 +132,7 @@ class Statistics:
             self._shadow = self._shadow or ShadowRounds()
             self._shadow.add(events, self.classes)
 
-    def refused(self, count: int) -> None:
+    def count_refusals(self, count: int) -> None:
         """Count feedbacks that the learner rejected."""
         with self._lock:
             self._counts["refused"] += count
@@ -162,7 +160,7 @@ class Statistics:
             counts = self._classes[:, first : first + count].T.tolist()
         return [_of_class(name, *of_class) for name, of_class in zip(classes[first:], counts, strict=False)]
 
-    def shown(self, window: int, now: float) -> dict[str, Any]:
+    def summarize(self, window: int, now: float) -> dict[str, Any]:
         """Return everything but the classes, which may be many, in the form of `replies.Stats`."""
         with self._lock:
             last = self._wrong.last(window)
@@ -171,7 +169,7 @@ class Statistics:
             explored = self._explored.last(window)
             seconds = [self._seconds.get(second, (0, 0)) for second in range(int(now) - SECONDS, int(now))]
             minute = seconds[-60:]
-            curve = self._curve.shown()
+            curve = self._curve.summarize()
             answered, sure_error = curve.pop("answered"), curve.pop("sure_error")
             rewards = ~last if self._rewards is None else self._rewards.last(window)
             return {
@@ -199,8 +197,8 @@ class Statistics:
                     "rate": float(explored.mean()) if len(explored) else None,
                 },
                 "curve": curve,
-                "shadow": None if self._shadow is None else self._shadow.shown(window),
-                "drift": self.drift.shown(),
+                "shadow": None if self._shadow is None else self._shadow.summarize(window),
+                "drift": self.drift.summarize(),
                 "certainty": {**self._certainty(), "answered_curve": answered, "error_curve": sure_error},
             }
 

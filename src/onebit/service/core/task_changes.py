@@ -7,6 +7,7 @@ from typing import Any
 
 from onebit.contract.validation import ClassName
 from onebit.errors import OnebitError
+from onebit.learner.learner import Learner
 from onebit.service.core.served_task import ServedTask
 from onebit.service.errors import InvalidError
 from onebit.service.requests import Change, NewLearner, NewTask
@@ -96,3 +97,9 @@ def check_change(served: ServedTask, change: Change, most_memory: int) -> None:
     if change.remove_classes:
         info.refuse_retiring(change.add_classes, change.remove_classes)
         require_candidate_support(played, change.remove_classes, "remove_classes")
+
+
+def require_fit(learner: Learner, detail: dict[str, Any], info: TaskInfo) -> None:
+    """Raise if a trained learner cannot take over: classes may have been added or retired meanwhile."""
+    build_learner(detail, info.classes, info.inputs)
+    require_candidate_support(learner, info.retired, "learner")

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from onebit.errors import OnebitError
 from onebit.service.core.served_task import ServedTask, TrainingProgress
+from onebit.service.core.task_changes import require_fit
 from onebit.service.core.threads import in_thread
 from onebit.service.core.trainee import Trainee, read_first_classes
 from onebit.service.errors import ConflictError, NotFoundError, UnavailableError, UnfinishedError
 from onebit.service.store.errors import LogError, StaleError
-from onebit.service.task import TaskInfo, build_learner, require_candidate_support
+from onebit.service.task import TaskInfo
 
 if TYPE_CHECKING:
     from onebit.service.service import Service
@@ -90,15 +91,12 @@ class Trainers:
             if again:
                 await self._count_start(served, request)
             trainee = await self._read(served, request, self._new_trainee, detail, info)
-            learner = trainee.learner
             await self._read(served, request, self._train_near, trainee, training, ended)
             if self._service.store.shared:
                 await in_thread(self._hand_over, served, trainee, detail["generation"])
 
             async def check_fit() -> None:
-                # Classes may have been added meanwhile.
-                await in_thread(build_learner, detail, info.classes, info.inputs)
-                require_candidate_support(learner, info.retired, "learner")  # or retired
+                await in_thread(require_fit, trainee.learner, detail, info)
                 served.follower.trainees[detail["generation"]] = trainee
 
             seq = await self._log_training(served, request, "learner", detail, token, check_fit)

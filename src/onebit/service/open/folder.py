@@ -23,7 +23,14 @@ from onebit.service.core.plan import LookUp, Plan, Wait
 from onebit.service.core.recovery import bring_up_task
 from onebit.service.core.served_task import ServedTask, TrainingProgress
 from onebit.service.core.serving_core import ServingCore
-from onebit.service.core.task_changes import check_change, check_new, check_switch, make_task_info, requested_changes
+from onebit.service.core.task_changes import (
+    check_change,
+    check_new,
+    check_switch,
+    make_task_info,
+    requested_changes,
+    require_fit,
+)
 from onebit.service.core.trainee import Trainee, read_first_classes
 from onebit.service.errors import ConflictError, InvalidError, TaskQuarantinedError, UnavailableError
 from onebit.service.open.teaching import InlineTeacher
@@ -35,7 +42,7 @@ from onebit.service.store.rows import BadRecordError, ChangeRow
 from onebit.service.store.sqlite.folder import LockId, lock_id
 from onebit.service.store.sqlite.store import SqliteStore
 from onebit.service.store.submission import Assumptions, Submission, Ticket
-from onebit.service.task import TaskInfo, blame_field, build_learner, require_candidate_support
+from onebit.service.task import TaskInfo, blame_field
 
 CHORES_S = 0.5  # how often deadlines are checked
 LINGER_S = 0.04  # how long rows that nobody waits for stay in memory before they are flushed
@@ -295,9 +302,7 @@ class OpenFolder:
             except BadRecordError as error:
                 raise InvalidError(f"{new.learner} cannot be trained from the log: {error}", "learner") from None
         with self.settled():
-            # Meanwhile classes may have been added or retired.
-            build_learner(detail, served.info.classes, inputs)
-            require_candidate_support(learner, served.info.retired, "learner")
+            require_fit(learner, detail, served.info)
             served.follower.trainees[detail["generation"]] = trainee
             seq = self._change_task(served, "learner", detail)
         self.learner_thread.tell(seq, {(served.info.number, "changes"): 0})  # a snapshot is due
@@ -342,15 +347,15 @@ class OpenFolder:
             self.commits.refuse_failing()
             if self.teacher.is_interrupted:
                 self.store.cache.clear(self.commits.last)
-                self.teacher.rebuild(self.commits.last)
-            self.teacher.count(self.commits.last)
+                self.teacher.rebuild()
+            self.teacher.count()
             yield
 
     def _deliver(self, work: Callable[[], None]) -> None:
         """Report the outcome of rows with `work`, and follow the log if that is due."""
         with self.lock, self.teacher.noting_interrupts():
             work()
-            self.teacher.count_if_due(self.commits.last)
+            self.teacher.count_if_due()
 
 
 def _forget_all() -> None:

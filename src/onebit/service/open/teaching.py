@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -26,8 +25,8 @@ class InlineTeacher:
         self.tasks = core.learner_thread.tasks  # the open tasks, by number
         self.is_interrupted = False
         self._core = core
-        self._news: defaultdict[int, set[str]] = defaultdict(set)  # tables with rows that are not counted, by task
-        self._uncounted = 0
+        self._uncounted = 0  # rows in the log that are not counted yet
+        self._has_revisions = False  # whether revisions are among them
         self._taught_to = core.commits.last  # rows up to here are taught, or will be when they are counted
 
     def note_interrupt(self) -> None:
@@ -45,14 +44,13 @@ class InlineTeacher:
 
     def note_written(self, last: int, keys: Keys) -> None:
         """Note rows that are now in the log. Called by the writing thread."""
-        for (task, table), count in keys.items():
-            self._news[task].add(table)
-            self._uncounted += count
+        self._uncounted += sum(keys.values())
+        self._has_revisions = self._has_revisions or any(table == "revisions" for _, table in keys)
 
-    def count_if_due(self, last: int) -> None:
+    def count_if_due(self) -> None:
         """Follow the log if many rows were written, or if feedback was revised."""
-        if self._uncounted >= COUNTED or any("revisions" in tables for tables in self._news.values()):
-            self.count(last)
+        if self._uncounted >= COUNTED or self._has_revisions:
+            self.count()
 
     def teach(self, submission: Submission, is_written: bool) -> None:
         """Teach feedback that is certain to be next in the log."""
@@ -71,29 +69,28 @@ class InlineTeacher:
             assert given.row is not None
             served.follower.teach_ahead(make_event(row, given.row, x))
 
-    def count(self, last: int) -> None:
+    def count(self) -> None:
         """Follow the rows that were written, most of which are taught already."""
         if self._uncounted:
-            self._follow(last)
-            self._uncounted = 0
-            self._news.clear()
+            self._follow(self._core.commits.last)
+            self._uncounted, self._has_revisions = 0, False
 
     def _follow(self, last: int) -> None:
-        for number, tables in self._news.items():
-            served = self.tasks.get(number)
-            if served is not None:
-                follower = served.follower
-                with self.noting_interrupts():
-                    follower.follow(self._core.reader, last, tables)
-                is_snapshot_due = follower.records - follower.records_at_snapshot >= self._core.settings.snapshot_every
-                if is_snapshot_due or follower.revised_from is not None:
-                    self._core.learner_thread.tell(last, {(number, "feedback"): 0})
+        for number, served in self.tasks.items():
+            follower = served.follower
+            if follower.failing is not None:
+                continue
+            with self.noting_interrupts():
+                follower.follow(self._core.reader, last)
+            is_snapshot_due = follower.records - follower.records_at_snapshot >= self._core.settings.snapshot_every
+            if is_snapshot_due or follower.revised_from is not None:
+                self._core.learner_thread.tell(last, {(number, "feedback"): 0})
         self._taught_to = max(self._taught_to, last)
 
-    def rebuild(self, last: int) -> None:
+    def rebuild(self) -> None:
         """Rebuild all learners from the log."""
-        self._news.clear()
-        self._uncounted = 0
+        last = self._core.commits.last
+        self._uncounted, self._has_revisions = 0, False
         for served in self.tasks.values():
             old = served.follower
             info = self._core.reader.task(old.expected.task, last)
