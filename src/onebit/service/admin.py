@@ -190,7 +190,7 @@ class Admin:
             snapshots = self._service.store.snapshots(number, self._service.settings.keep_snapshots)
             follower = LogFollower(info.expected, replicas, Statistics(len(info.classes)), row.seq, snapshots)
             served = ServedTask(info, follower)
-            served.swept = row.seq
+            served.swept_to = row.seq
             self._serve(served)
         _log_change(info.name, "created", token)
         return served
@@ -330,10 +330,10 @@ class Admin:
 
     async def sweep_from_here(self, served: ServedTask) -> None:
         """Let the deadline sweep of a task start at its first unanswered decision."""
-        after = max(served.swept, served.info.silence_since)
+        after = max(served.swept_to, served.info.silence_since)
         last = self._service.commits.last
         waiting = await self._service.inquiry.of(lambda reader: reader.first_unanswered(served.info.number, after))
-        served.swept = max(after, last if waiting is None else waiting - 1)
+        served.swept_to = max(after, last if waiting is None else waiting - 1)
 
 
 def _log_change(name: str, kind: str, token: str | None) -> None:

@@ -304,7 +304,7 @@ class Service(TaskViews):
         """Wait until all feedback on a task that this process recorded has been learnt."""
         served = self.served.get(name)
         if served is not None:
-            await self.progress.until(lambda: served.has_followed(served.heard))
+            await self.progress.until(lambda: served.has_followed(served.last_feedback))
 
     def _refuse_many(self, count: int) -> None:
         if count > self.settings.max_batch:

@@ -20,7 +20,7 @@ from onebit.errors import InputError
 from onebit.learner.learner import Learner
 from onebit.service.errors import UnavailableError, UnfinishedError
 from onebit.service.store.errors import LogError
-from onebit.service.store.sqlite.appender import UncertainCommit
+from onebit.service.store.sqlite.appender import SqliteAppender, UncertainCommit
 from onebit.service.store.submission import Submission
 from tests.service.driving import (
     PATIENCE_S,
@@ -156,7 +156,9 @@ class Failing:
 
     def __init__(self, task: onebit.OpenTask, times: int, after: bool, monkeypatch: pytest.MonkeyPatch) -> None:
         self._left, self._after = times, after
-        self._appender: Any = folder_of(task).commits.appender
+        appender = folder_of(task).commits.appender
+        assert isinstance(appender, SqliteAppender)
+        self._appender = appender
         self._commit = self._appender._commit
         monkeypatch.setattr(self._appender, "_commit", self)
 

@@ -33,7 +33,7 @@ def sweep(core: ServingCore, served: ServedTask, lease: str) -> Plan[bool]:
     if info.deadline_s is None or info.silence == "nothing" or info.deleted is not None:
         return False
     assumptions, now = served.assumptions._replace(lease=lease), core.clock.now()
-    before, after = now - info.deadline_s, served.swept
+    before, after = now - info.deadline_s, served.swept_to
     due: list[DecisionHead] = yield LookUp(
         lambda reader: reader.find_due(info.expected, after, before, SWEPT, core.clock.date_row)
     )
@@ -56,7 +56,7 @@ def sweep(core: ServingCore, served: ServedTask, lease: str) -> Plan[bool]:
     if submission.feedback:
         submit_feedback(core, served, submission)
         yield submission
-    served.swept = max(served.swept, swept)
+    served.swept_to = max(served.swept_to, swept)
     return (
         len(due) == SWEPT and swept == due[-1].seq
     )  # stopped early if feedback is being written; the next sweep continues

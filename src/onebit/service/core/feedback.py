@@ -181,7 +181,7 @@ def submit_feedback(core: ServingCore, served: ServedTask, submission: Submissio
         if submission.error is not None:
             core.cache.remove(served.info.number, [decision.record.id for decision in decisions])
         else:
-            served.heard = max(served.heard, submission.last)
+            served.last_feedback = max(served.last_feedback, submission.last)
 
     submission.add_done_callback(finish)
     core.submit(submission)

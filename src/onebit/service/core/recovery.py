@@ -76,7 +76,7 @@ def bring_up_task(core: ServingCore, info: TaskInfo, reader: Reader, copies: int
     served = ServedTask(info, follower)
     if info.deadline_s is not None and info.silence != "nothing":
         waiting = reader.first_unanswered(info.number, info.silence_since)
-        served.swept = last if waiting is None else waiting - 1
+        served.swept_to = last if waiting is None else waiting - 1
     LOG.info(
         f"task {info.name} is ready",
         extra={

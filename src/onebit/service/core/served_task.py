@@ -38,8 +38,8 @@ class ServedTask:
         )  # one change at a time, each validated against the state after the previous one
         self.forgetting = False  # whether decisions are being deleted from the log right now
         self.forgets = 0  # how often that has happened; facts about decisions from before may be outdated
-        self.heard = 0  # seq of the last feedback written by this process
-        self.swept = 0  # decisions up to this seq have feedback, from a caller or by silence
+        self.last_feedback = 0  # seq of the last feedback written by this process
+        self.swept_to = 0  # decisions up to this seq have feedback, from a caller or by silence
         self._name_classes()
 
     def apply(self, seq: int, when: float, kind: str, detail: dict[str, Any]) -> None:
@@ -47,7 +47,7 @@ class ServedTask:
         self.info.apply(seq, when, kind, detail)
         self._name_classes()
         if "silence" in detail or "deadline_s" in detail:
-            self.swept = seq
+            self.swept_to = seq
 
     def restore(self, info: TaskInfo, follower: LogFollower) -> None:
         """Replace the state by what follows from the log."""
