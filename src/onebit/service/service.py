@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -60,8 +59,8 @@ class Service(TaskViews):
         self.settings = settings
         self.store: Store = store or store_at(settings.where)
         super().__init__(LogHealth(self.store))
-        for one in settings.rule:
-            add_rule(one)
+        for rule in settings.rule:
+            add_rule(rule)
         # Compiling in another process takes longer but blocks nobody.
         self.compiler = Compiler(compiles_apart, settings.rule)
         self.warning_sources: list[WarningSource] = [
@@ -136,13 +135,17 @@ class Service(TaskViews):
 
         Quarantined tasks and warnings do not affect readiness: all other tasks are served.
         """
-        reason, aside = self.failing, self.quarantined()
-        seen = [one for one in aside if sees(one["name"])]
-        found = [warning for source in self.warning_sources for warning in source()]
-        warnings = [one.sentence for one in found if one.task is None or sees(one.task)]
-        if len(seen) < len(aside):
-            warnings.append(f"tasks that this token does not see are quarantined: {len(aside) - len(seen)}")
-        return {"ready": reason is None, "reason": reason, "quarantined": seen, "warnings": warnings}
+        reason, quarantined = self.failing, self.quarantined()
+        visible = [task for task in quarantined if sees(task["name"])]
+        warnings = [
+            warning.sentence
+            for source in self.warning_sources
+            for warning in source()
+            if warning.task is None or sees(warning.task)
+        ]
+        if len(visible) < len(quarantined):
+            warnings.append(f"tasks that this token does not see are quarantined: {len(quarantined) - len(visible)}")
+        return {"ready": reason is None, "reason": reason, "quarantined": visible, "warnings": warnings}
 
     async def _current(self, work: Callable[[], Awaitable[T]]) -> T:
         """Run work; retry if a task changed meanwhile, or if a refusal was due to unread changes."""
@@ -281,9 +284,10 @@ class Service(TaskViews):
         Feedback says whether a decision was right, what it was worth, or what would have been right.
         """
         self._refuse_many(len(requests))
-        answers = await self.run(name, lambda served: record_feedback(self.core, served, requests, single))
+        outcomes = await self.run(name, lambda served: record_feedback(self.core, served, requests, single))
         return [
-            {"id": one.id, "status": one.status} | ({"message": one.message} if one.message else {}) for one in answers
+            outcome._asdict() if outcome.message else {"id": outcome.id, "status": outcome.status}
+            for outcome in outcomes
         ]
 
     async def sweep(self, served: ServedTask, lease: str) -> bool:
@@ -309,30 +313,6 @@ class Service(TaskViews):
     def _refuse_many(self, count: int) -> None:
         if count > self.settings.max_batch:
             raise TooLargeError(f"there are {count} items in this request, and {self.settings.max_batch} are the most")
-
-    # --- what operators watch --------------------------------------------------------------------------------------
-
-    def gauges(self) -> dict[str, Any]:
-        """Return the metrics that operators watch.
-
-        For the log: its position, its transactions, the seconds spent in them, how far its clock is ahead, and its lag. For every task: the age in seconds of its
-        last snapshot, or how long it has been served without one, and how many snapshots could not be written.
-        """
-        now = time.monotonic()
-        return {
-            "position": self.commits.last,
-            "transactions": self.commits.transactions,
-            "commit_seconds": self.commits.seconds,
-            "clock_ahead_s": self.clock.ahead,
-            "lag_s": self.store.lag_s,
-            "tasks": {
-                name: {
-                    "snapshot_age_s": now - served.follower.snapshot_time,
-                    "snapshots_failed": served.follower.snapshots_failed,
-                }
-                for name, served in self.served.items()
-            },
-        }
 
 
 def _refuse_large(served: ServedTask, requests: Sequence[DecideRequest]) -> None:

@@ -147,13 +147,13 @@ def test_a_start_with_the_clock_a_year_ahead_dates_no_later_start(
             wall.ahead = 0.0  # it is set right, and the service goes on as it began, and says so
             await decided(service, "still ahead")
             assert "31536000 s ahead of the clock of this machine" in service.readiness(lambda _: True)["warnings"][0]
-            assert service.gauges()["clock_ahead_s"] == pytest.approx(YEAR, abs=600)
+            assert service.clock.ahead == pytest.approx(YEAR, abs=600)
         for number in range(2):  # the second finds the change a year ahead and decisions that are not
             caplog.clear()
             with caplog.at_level(logging.WARNING, "onebit.service"):
                 async with service_in(tmp_path) as service:
                     assert service.readiness(lambda _: True)["warnings"] == []
-                    assert abs(service.gauges()["clock_ahead_s"]) < 60
+                    assert abs(service.clock.ahead) < 60
                     await decided(service, f"now {number}")
                     assert abs((await service.decision("fruit", f"now {number}"))["time"] - time.time()) < 600
                     # Deadlines pass, those of before among them.

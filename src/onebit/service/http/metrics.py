@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import reduce
@@ -76,38 +77,37 @@ class Metrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics."""
-        gauges = self._service.gauges()
+        service, commits, now = self._service, self._service.commits, time.monotonic()
         state = self._service.readiness(lambda _: True)
         yield InfoMetricFamily("onebit_build", "Versions and CPU of the service.", build_info())
         yield from self.request_seconds.collect()
         yield Gauge("onebit_connections", "Open connections.", len(self._connections.open))
         yield Counter("onebit_connections_refused", "Connections beyond the limit.", self._connections.refused)
         yield from self._statistics()
-        yield Gauge("onebit_log_position", "Position of the last row of the log.", gauges["position"])
+        yield Gauge("onebit_log_position", "Position of the last row of the log.", commits.last)
         yield Gauge(
             "onebit_log_lag_seconds",
             "Time since this node learnt where the shared log ends; 0 if it has a log of its own.",
-            gauges["lag_s"],
+            service.store.lag_s,
         )
         yield SummaryMetricFamily(
             "onebit_commit_seconds",
             "Time to write rows to disk.",
-            count_value=gauges["transactions"],
-            sum_value=gauges["commit_seconds"],
+            count_value=commits.transactions,
+            sum_value=commits.seconds,
         )
         age = "Time since the last snapshot of a task, or since it is served."
-        tasks = gauges["tasks"].items()
-        yield _by_task(
-            Gauge, "onebit_snapshot_age_seconds", age, ((task, row["snapshot_age_s"]) for task, row in tasks)
-        )
-        failed = ((task, row["snapshots_failed"]) for task, row in tasks)
+        followers = {task: served.follower for task, served in service.served.items()}
+        ages = ((task, now - follower.snapshot_time) for task, follower in followers.items())
+        yield _by_task(Gauge, "onebit_snapshot_age_seconds", age, ages)
+        failed = ((task, follower.snapshots_failed) for task, follower in followers.items())
         yield _by_task(Counter, "onebit_snapshot_failures", "Snapshots that could not be written.", failed)
         quarantined = ((task["name"], 1) for task in self._service.quarantined())
         yield _by_task(Gauge, "onebit_quarantined_tasks", "Tasks that are quarantined.", quarantined)
         yield Gauge("onebit_ready", "1 if /readyz says ready, otherwise 0.", state["ready"])
         yield Gauge("onebit_warnings", "Warnings in /readyz.", len(state["warnings"]))
         ahead = "How far the times in the log are ahead of the machine's clock."
-        yield Gauge("onebit_clock_ahead_seconds", ahead, gauges["clock_ahead_s"])
+        yield Gauge("onebit_clock_ahead_seconds", ahead, service.clock.ahead)
 
     def _statistics(self) -> Iterator[Metric]:
         """Yield the metrics that come from the statistics of tasks."""
