@@ -136,7 +136,7 @@ def test_what_one_node_is_told_all_of_them_know(postgres: Server) -> None:
             assert one.stats("fruit")["decisions"] == other.stats("fruit")["decisions"]
             assert [service.stats("fruit")["queue"] for service in (one, other, third)] == [0, 0, 0]
             assert sum(service.store.lease is not None for service in (one, other, third)) == 1
-            assert one.gauges()["lag_s"] < PATIENCE_S
+            assert one.store.lag_s < PATIENCE_S
         last = rows_in(address, "SELECT seq FROM head")[0][0]
         assert numbers_in(address) == list(range(1, last + 1))
         times = [row[0] for row in rows_in(address, "SELECT time FROM decisions ORDER BY seq")]
@@ -311,7 +311,7 @@ def test_no_follower_passes_a_row_that_is_committed_later(postgres: Server) -> N
                 real(last, counts)
 
             listening._tell = tell
-            before = service.gauges()["position"]
+            before = service.commits.last
             ended = threading.Event()
 
             def slow() -> None:
