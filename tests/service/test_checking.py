@@ -188,7 +188,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], None], str]] = {
         sql("UPDATE feedback SET shown_propensity = 2 WHERE shown IS NOT NULL"),
         "shown_propensity is 2.0, but must be a probability",
     ),
-    "no detail": (sql("UPDATE changes SET detail = '{' WHERE seq = 1"), "detail is b'{', but must be JSON"),
+    "no detail": (sql("UPDATE changes SET detail = '{' WHERE seq = 1"), "detail is '{', but must be JSON"),
     "a detail of something else": (
         sql("UPDATE changes SET detail = '[]' WHERE seq = 1"),
         "detail is [], but must be an object",
@@ -245,7 +245,7 @@ def test_it_works_beside_a_running_service(tmp_path: Path) -> None:
         await fill(service)
         report = check(tmp_path)
         assert report.faults == []
-        assert report.rows["decisions"] > 300
+        assert report.counts["decisions"] > 300
 
     served(tmp_path, both)
     assert check(tmp_path).faults == []

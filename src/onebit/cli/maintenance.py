@@ -41,7 +41,7 @@ class Check:
         if chosen.json:
             print_json(report.to_dict())
         elif report.fine:
-            print(f"{report.folder} is whole: {report.counted()}")
+            print(f"{report.folder} is whole: {', '.join(f'{name}: {n}' for name, n in report.counts.items())}")
         else:
             for fault in report.faults:
                 print(f"{fault.where}: {fault.what}")

@@ -31,7 +31,6 @@ from onebit.service.replies import QuarantinedTask, Task
 from onebit.service.requests import Change, NewLearner, NewTask
 from onebit.service.store.base import Appender
 from onebit.service.store.errors import LogError, StaleError
-from onebit.service.store.queries import StoredChange
 from onebit.service.store.rows import NAMES, ChangeRow
 from onebit.service.store.submission import UNREAD, Assumptions, Submission
 from onebit.service.store.task_history import DamagedTask
@@ -105,9 +104,9 @@ class Admin:
                 self._last_change = change.seq
             return self._last_change != before
 
-    async def _take(self, change: StoredChange) -> None:
+    async def _take(self, change: ChangeRow) -> None:
         """Apply a change made by another node."""
-        seq, task, when, kind, stored = change
+        seq, task, when, kind, stored, _ = change
         self._next_task = max(self._next_task, task + 1)
         served = self._service.learner_thread.tasks.get(task)
         aside = next((name for name, one in self._service.damaged.items() if one.number == task), None)

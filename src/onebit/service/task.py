@@ -190,7 +190,7 @@ CREATED = tuple(NewTask.model_fields)  # fields of a task that the change which 
 SWITCHED = ("generation", *NewLearner.model_fields)
 
 
-def read_detail(kind: str, stored: bytes) -> dict[str, Any]:
+def read_detail(kind: str, stored: str) -> dict[str, Any]:
     """Return the detail of a change.
 
     Raise ValueError if it does not fit its kind, since the disk may have corrupted it.

@@ -215,7 +215,7 @@ def test_a_token_is_refused_at_the_next_look_and_that_is_several_times_a_second(
                 await until(lambda tokens=tokens: not tokens.open and tokens.check(text).scopes == {"decide"})  # type: ignore[misc]
             lists[0].revoke(text)
             for service, tokens in zip((one, other), lists, strict=True):
-                looks: Any = service.store._tail  # type: ignore[attr-defined]
+                looks: Any = service.store._tail  # type: ignore[union-attr]
                 for _ in range(2):  # the first may have begun before
                     heard_at = looks.heard
                     await until(lambda looks=looks, heard_at=heard_at: looks.heard > heard_at)  # type: ignore[misc]

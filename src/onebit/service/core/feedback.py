@@ -22,7 +22,7 @@ from onebit.service.store.clock import Clock
 from onebit.service.store.errors import RowsTakenError
 from onebit.service.store.reader import Reader
 from onebit.service.store.rows import DecisionHead, DecisionRow, FeedbackRow, RevisionRow
-from onebit.service.store.submission import Revision, Submission
+from onebit.service.store.submission import Submission
 from onebit.service.task import TaskInfo
 
 if TYPE_CHECKING:
@@ -123,9 +123,9 @@ def _judge_all(
                 assert word is not None
                 add_feedback(submission, info, decision, now, "caller", word, is_late=status == "late")
                 continue
-            given.word, given.by_silence = word, False
             said = NOTHING if word is None else {**word._asdict(), "right": int(word.right)}
-            submission.revisions.append(Revision(RevisionRow(0, info.number, given.seq, now, **said), given))
+            given.revision = RevisionRow(0, info.number, given.row.seq, now, **said)
+            submission.revisions.append(given)
     return answers
 
 
@@ -139,8 +139,7 @@ def add_feedback(
     is_late: bool = False,
 ) -> None:
     """Note the first feedback of a decision on it, and add its row to `submission`."""
-    given = CachedFeedback(decision, 0, now, source == "silence", word)
-    given.row = FeedbackRow(
+    row = FeedbackRow(
         seq=0,
         task=info.number,
         decision=decision.record.seq,
@@ -154,6 +153,7 @@ def add_feedback(
         reward=word.reward,
         truth=word.truth,
     )
+    given = CachedFeedback(decision, row)
     if is_late:
         decision.late = given
     else:
@@ -166,8 +166,7 @@ def submit_feedback(core: ServingCore, served: ServedTask, submission: Submissio
 
     If it is unknown whether the write succeeded, the next caller finds the truth in the log.
     """
-    given = (*submission.feedback, *(revision.feedback for revision in submission.revisions))
-    decisions = [feedback.decision for feedback in given]
+    decisions = [given.decision for given in (*submission.feedback, *submission.revisions)]
     for decision in decisions:
         decision.feedback_ticket = submission
     # A batch may be larger than the cache, which must hold all decisions with pending feedback.
@@ -234,15 +233,11 @@ def look_up(info: TaskInfo, ids: Sequence[str], reader: Reader, clock: Clock) ->
         if decision is None:
             head = head._replace(time=clock.date_row(head.seq, head.time))
             decision = found[head.id] = CachedDecision(head)
-        if one.feedback is None or one.feedback_time is None:
+        if one.feedback is None:
             continue
-        said = (one.shown, one.shown_propensity, one.reward, one.truth)
-        word = None if one.right is None else LatestFeedback(bool(one.right), *said)
-        by_silence = one.source == "silence" and one.revision is None
-        given = CachedFeedback(
-            decision, one.feedback, clock.date_row(one.feedback, one.feedback_time), by_silence, word
-        )
-        if one.late:
+        row = one.feedback._replace(time=clock.date_row(one.feedback.seq, one.feedback.time))
+        given = CachedFeedback(decision, row, one.revision)
+        if row.late:
             decision.late = given
         else:
             decision.counted = given
@@ -334,14 +329,14 @@ def judge(
     if given is not None and (request.revise or request.withdraw):
         if given.word == word and not given.by_silence:
             return "duplicate", ""
-        if 0 < given.seq <= info.base:
+        if 0 < given.row.seq <= info.base:
             return "conflict", (
-                f"the answer to decision {request.id!r} is in row {given.seq}, and what was learnt up to row {info.base} was kept when rows before that were "
+                f"the answer to decision {request.id!r} is in row {given.row.seq}, and what was learnt up to row {info.base} was kept when rows before that were "
                 "forgotten: it cannot be revised or withdrawn any more"
             )
-        if info.revise_within is not None and now > given.time + info.revise_within:
+        if info.revise_within is not None and now > given.row.time + info.revise_within:
             return "conflict", (
-                f"decision {request.id!r} was answered {now - given.time:.0f} s ago, and in task {info.name!r} an answer can be "
+                f"decision {request.id!r} was answered {now - given.row.time:.0f} s ago, and in task {info.name!r} an answer can be "
                 f"revised or withdrawn for {info.revise_within:g} s (revise_within)"
             )
         # Late feedback stays late, even if revised.

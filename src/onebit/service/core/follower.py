@@ -28,7 +28,7 @@ from onebit.service.core.statistics import Statistics
 from onebit.service.core.trainee import CHUNK, Revisions, Trainee, learn_answer, learn_logged, read_first_classes
 from onebit.service.store.queries import DecisionSummary, Event, check_events
 from onebit.service.store.reader import Reader
-from onebit.service.store.rows import NAMES, BadRecordError, Expected, column_tests
+from onebit.service.store.rows import NAMES, BadRecordError, Expected
 from onebit.service.store.snapshots import Packed, Snapshot, Snapshots, decode_snapshot, pack_snapshot
 from onebit.service.task import build_learner
 
@@ -181,7 +181,7 @@ class LogFollower:
 
     def _take(self, played: Sequence[DecisionSummary], events: list[Event]) -> None:
         classes = len(self.replicas.resting.classes)
-        self.expected.check("decisions", played, column_tests(DecisionSummary, classes))
+        self.expected.check("decisions", played, classes)
         check_events(self.expected, events, classes)
         if played:
             self.statistics.count_decisions(played)

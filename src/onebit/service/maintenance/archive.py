@@ -21,8 +21,8 @@ from onebit.contract.files import open_atomically
 from onebit.errors import InputError, OnebitError
 from onebit.service.maintenance.export import is_in_parquet, rows_in_parquet, write_parquet
 from onebit.service.maintenance.forget import ForgetOrder, forget
+from onebit.service.maintenance.log_reader import LogReader
 from onebit.service.store.queries import DecisionRecord
-from onebit.service.store.reader import PAGE, Reader
 from onebit.service.task import TaskInfo
 
 
@@ -53,10 +53,9 @@ def archive(where: Path | str, name: str, before: float, to: Path) -> dict[str, 
         raise InputError(f"{to} is no folder: give one for the archive, which is made where there is none")
     cut, archived = start_of_month(datetime.fromtimestamp(before, UTC)).timestamp(), list[ArchivedMonth]()
 
-    def write(reader: Reader, info: TaskInfo) -> int:
-        seen = reader.last()
-        archived[:] = _write_months(reader, info, cut, to / info.name, seen)
-        return seen
+    def write(log: LogReader, info: TaskInfo) -> int:
+        archived[:] = _write_months(log, info, cut, to / info.name)
+        return log.end
 
     reply = forget(where, name, ForgetOrder(None, cut, unlearn=False), keep=True, first=write)
     if reply["forgotten"] != sum(month.decisions for month in archived):
@@ -71,9 +70,9 @@ def archive(where: Path | str, name: str, before: float, to: Path) -> dict[str, 
     }
 
 
-def _write_months(reader: Reader, info: TaskInfo, cut: float, to: Path, upto: int) -> Iterator[ArchivedMonth]:
-    """Write each month before `cut`, as the log was at `upto`, to a file, and compare it with the log."""
-    earliest = reader.earliest(info.number)
+def _write_months(log: LogReader, info: TaskInfo, cut: float, to: Path) -> Iterator[ArchivedMonth]:
+    """Write each month before `cut` to a file, and compare it with the log."""
+    earliest = log.reader.earliest(info.number)
     if earliest is None or earliest >= cut:
         return
     month = start_of_month(datetime.fromtimestamp(earliest, UTC))
@@ -82,9 +81,8 @@ def _write_months(reader: Reader, info: TaskInfo, cut: float, to: Path, upto: in
     except (OSError, ValueError) as error:  # such as a NUL in the name
         raise InputError(f"{to} cannot be made: {getattr(error, 'strerror', None) or error}") from None
     while month.timestamp() < cut:
-        span = reader.span(info.number, month.timestamp(), next_month(month).timestamp())
-        if span is not None:
-            rows = partial(_read_month, reader, info, month, span, upto)
+        rows = partial(log.logged, info, month.timestamp(), next_month(month).timestamp())
+        if next(rows(), None) is not None:
             path = _choose_path(to, month, rows)
             with open_atomically(path) as file:
                 count = write_parquet(file, rows(), info)
@@ -92,22 +90,6 @@ def _write_months(reader: Reader, info: TaskInfo, cut: float, to: Path, upto: in
                 raise OnebitError(f"{path} has other rows than were written to it: nothing was taken out of the log")
             yield ArchivedMonth(f"{month:%Y-%m}", path, count)
         month = next_month(month)
-
-
-def _read_month(
-    reader: Reader, info: TaskInfo, month: datetime, span: tuple[int, int], upto: int
-) -> Iterator[DecisionRecord]:
-    """Yield the decisions of a month, with feedback up to `upto`.
-
-    All are within `span`, but not all in it belong to the month, as clocks may have gone back.
-    """
-    begins, ends = month.timestamp(), next_month(month).timestamp()
-    after, last = span[0] - 1, span[1]
-    while page := reader.decisions_after(info, after, upto, PAGE):
-        yield from (row for row in page if begins <= row.time < ends and row.seq <= last)
-        after = page[-1].seq
-        if after >= last:
-            return
 
 
 def _choose_path(to: Path, month: datetime, rows: Callable[[], Iterator[DecisionRecord]]) -> Path:

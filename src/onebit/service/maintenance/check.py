@@ -19,9 +19,18 @@ from onebit.service.inputs import decode_indices
 from onebit.service.settings import Settings
 from onebit.service.store.base import Store, is_address, store_at
 from onebit.service.store.errors import DamagedLogError, LogError
-from onebit.service.store.queries import CHANGES, StoredChange, find_link_faults, select_list
+from onebit.service.store.queries import find_link_faults, select_list
 from onebit.service.store.reader import Reader
-from onebit.service.store.rows import NAMES, DecisionRow, FeedbackRow, RevisionRow, Row, column_tests, find_faults
+from onebit.service.store.rows import (
+    NAMES,
+    ChangeRow,
+    DecisionRow,
+    FeedbackRow,
+    RevisionRow,
+    Row,
+    column_tests,
+    find_faults,
+)
 from onebit.service.store.task_history import apply_change
 from onebit.service.task import TaskInfo, read_detail
 
@@ -41,10 +50,9 @@ class Report:
 
     folder: str
     version: int = 0  # of the tables
-    rows: dict[str, int] = field(default_factory=lambda: dict.fromkeys(NAMES, 0))  # by table
-    tasks: int = 0
-    snapshots: int = 0
-    tokens: int = 0
+    counts: dict[str, int] = field(  # of what was checked
+        default_factory=lambda: dict.fromkeys(("tasks", *NAMES, "snapshots", "tokens"), 0)
+    )
     faults: list[Fault] = field(default_factory=list)
     more: int = 0  # faults that are not listed
 
@@ -59,19 +67,12 @@ class Report:
     def fine(self) -> bool:
         return not self.faults
 
-    def counted(self) -> str:
-        """Return the numbers of items checked, as text."""
-        return ", ".join(f"{name}: {count}" for name, count in self._counts().items())
-
-    def _counts(self) -> dict[str, int]:
-        return {"tasks": self.tasks, **self.rows, "snapshots": self.snapshots, "tokens": self.tokens}
-
     def to_dict(self) -> dict[str, Any]:
         return {
             "folder": self.folder,
             "fine": self.fine,
             "version": self.version,
-            **self._counts(),
+            **self.counts,
             "faults": [fault._asdict() for fault in self.faults],
             "more": self.more,
         }
@@ -107,7 +108,7 @@ def _check_log(reader: Reader, report: Report) -> Iterable[int]:
     tasks: dict[int, TaskInfo] = {}
     before = 0
     for seq, table, row in _records(reader, last):
-        report.rows[table] += 1
+        report.counts[table] += 1
         if seq == before:
             report.add(f"row {seq}", "is there more than once: two services have written to this log")
         elif seq < before:
@@ -117,7 +118,7 @@ def _check_log(reader: Reader, report: Report) -> Iterable[int]:
         before = seq
         for fault in _CHECKS[table](tasks, row):
             report.add(f"row {seq} of {table}", fault)
-    report.tasks = sum(task.deleted is None for task in tasks.values())
+    report.counts["tasks"] = sum(task.deleted is None for task in tasks.values())
     return tasks
 
 
@@ -135,14 +136,14 @@ def _are_gaps_forgotten(reader: Reader, last: int) -> bool:
 def _records(reader: Reader, last: int) -> Iterator[tuple[int, str, Row]]:
     """Yield all rows with their tables, by number; duplicates in the order of the tables."""
     queries = {
-        "changes": f"{CHANGES} WHERE seq",
+        "changes": f"SELECT {select_list(ChangeRow, 'changes')} FROM changes WHERE seq",
         "decisions": f"SELECT {select_list(DecisionRow)} FROM decisions d WHERE seq",
         "feedback": (
-            f"SELECT {select_list(FeedbackRow, table='f')}, d.task FROM feedback f "
+            f"SELECT {select_list(FeedbackRow, 'f')}, d.task FROM feedback f "
             "LEFT JOIN decisions d ON d.seq = f.decision WHERE f.seq"
         ),
         "revisions": (
-            f"SELECT {select_list(RevisionRow, table='r')}, f.task FROM revisions r "
+            f"SELECT {select_list(RevisionRow, 'r')}, f.task FROM revisions r "
             "LEFT JOIN feedback f ON f.seq = r.feedback WHERE r.seq"
         ),
     }
@@ -158,7 +159,7 @@ def _records(reader: Reader, last: int) -> Iterator[tuple[int, str, Row]]:
 
 def _find_change_faults(tasks: dict[int, TaskInfo], row: Row) -> Iterator[str]:
     try:
-        apply_change(tasks, StoredChange.from_row(row))
+        apply_change(tasks, ChangeRow._make(row))
     except (ValueError, OnebitError) as error:
         yield str(error)
 
@@ -198,7 +199,7 @@ def _find_answer_faults(kind: Any, what: str, tasks: dict[int, TaskInfo], row: R
     *columns, task_there = row
     answer = kind(*columns)
     yield from find_faults(answer, column_tests(kind))
-    yield from find_link_faults(answer, what, getattr(answer, what), task_there, answer.task)
+    yield from find_link_faults(answer, what, task_there, answer.task)
     known = tasks.get(answer.task)
     if known is None:
         yield f"task {answer.task} was not created before it"
@@ -218,7 +219,7 @@ def _check_snapshots(store: Store, tasks: Iterable[int], reader: Reader, report:
     for task in tasks:
         for where, fault in store.snapshots(task, 1).find_faults(reader):
             if fault is None:
-                report.snapshots += 1
+                report.counts["snapshots"] += 1
             else:
                 report.add(where, fault)
 
@@ -226,7 +227,7 @@ def _check_snapshots(store: Store, tasks: Iterable[int], reader: Reader, report:
 def _check_tokens(store: Store, settings: Settings, report: Report) -> None:
     name = settings.tokens.name if settings.log is None else "tokens"
     try:
-        report.tokens = len(store.tokens(settings).listed())
+        report.counts["tokens"] = len(store.tokens(settings).listed())
     except OnebitError as error:
         report.add(name, str(error))
     if settings.log is None and settings.closed.exists() and not settings.tokens.exists():

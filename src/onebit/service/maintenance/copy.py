@@ -69,7 +69,7 @@ def _refuse_forgotten_rows(reader: Reader) -> None:
 
 def _pages(reader: Reader, table: str, end: int) -> Iterator[list[Row]]:
     """Yield the rows of a table up to a position, one page at a time."""
-    return reader.pages(f"SELECT {select_list(ROW_TYPES[table], table=table)} FROM {table} WHERE seq", end)
+    return reader.pages(f"SELECT {select_list(ROW_TYPES[table], table)} FROM {table} WHERE seq", end)
 
 
 def _compare(log: Reader, copied: Reader, end: int) -> dict[str, int]:

@@ -85,7 +85,7 @@ def forget(
     request: ForgetOrder,
     *,
     keep: bool = False,
-    first: Callable[[Reader, TaskInfo], int | None] = lambda reader, info: None,
+    first: Callable[[LogReader, TaskInfo], int | None] = lambda log, info: None,
 ) -> dict[str, Any]:
     """Forget decisions of a task; return a report.
 
@@ -104,7 +104,7 @@ def forget(
                 while True:
                     with LogReader(where) as log:
                         info = log.task(name)
-                        seen = first(log.reader, info)
+                        seen = first(log, info)
                     try:
                         return _forgotten(store, appender, info, request, keep, seen)
                     except (StaleError, UnseenRowsError):  # another node has just written
@@ -118,21 +118,32 @@ def _forgotten(
 ) -> dict[str, Any]:
     with closing(store.reader()) as reader:
         known = reader.last_change() if store.shared else None
-        if store.shared:
-            refuse_training(info)
+        now = store.clock(reader, appender.last).now()
+    if store.shared:
+        refuse_training(info)
+    order = _plan(store, info, request, keep, seen)
+    if order is None:
+        return build_reply(0, None, appender.erase())
+    forgotten = appender.forget(order, now, None, known)
+    store.snapshots(info.number, 1).remove_before(forgotten.seq)
+    return build_reply(forgotten.decisions, order.base, appender.erase())
+
+
+def _plan(
+    store: Store, info: TaskInfo, request: ForgetOrder, keep: bool = False, seen: int | None = None
+) -> Forgetting | None:
+    """Return what to remove from the log as it is now, and the learner state that stays; None if nothing."""
+    order = Forgetting(info.number, request.ids, request.before, None, seen)
+    with closing(store.reader()) as reader:
         if request.ids is not None:
             refuse_unknown_ids(reader, info, request.ids)
-        order = Forgetting(info.number, request.ids, request.before, None, seen)
-        span = appender.span(order)
-        if span is None:
-            return build_reply(0, None, appender.erase())
-        base = None if request.unlearn or info.deleted is not None else build_base(store, info, reader.last(), keep)
-        if base is None and info.deleted is None:
-            refuse_kept(info, span[0])
-        now = store.clock(reader, appender.last).now()
-        forgotten = appender.forget(order._replace(base=base), now, None, known)
-        store.snapshots(info.number, 1).remove_before(forgotten.seq)
-    return build_reply(forgotten.decisions, base, appender.erase())
+        span, last = reader.span(order), reader.last()
+    if span is None:
+        return None
+    base = None if request.unlearn or info.deleted is not None else build_base(store, info, last, keep)
+    if base is None and info.deleted is None:
+        refuse_kept(info, span[0])
+    return order._replace(base=base)
 
 
 def refuse_training(info: TaskInfo) -> None:
@@ -145,33 +156,24 @@ async def forget_in_service(
     service: Service, admin: Admin, served: ServedTask, asked: ForgetOrder, token: str | None
 ) -> tuple[Forgotten, Base | None]:
     """Forget decisions in the log of a running service, while no feedback on them is accepted here."""
-    now = service.clock.now()
-    info, ids = served.info, asked.ids
-    if ids is not None:
-        await service.inquiry.of(lambda reader: refuse_unknown_ids(reader, info, ids))
-    order = Forgetting(info.number, asked.ids, asked.before, None)
+    now, info = service.clock.now(), served.info
     while True:
-        base, judged = None, info.last_change
-        span = await admin.run(lambda appender: appender.span(order))
-        if span is None:
+        judged = info.last_change
+        order = await in_thread(_plan, service.store, info, asked)
+        if order is None:
             return Forgotten(0, 0, 0), None
-        if not asked.unlearn:
-            last = await service.inquiry.of(lambda reader: reader.last())
-            base = await in_thread(build_base, service.store, info, last)
-        if base is None:
-            refuse_kept(info, span[0])
         try:
-            whole = order._replace(base=base)
             async with admin.writing() as known:
                 if info.last_change != judged:
                     continue
                 refuse_training(info)
-                found = await admin.run(lambda appender: appender.forget(whole, now, token, known))  # noqa: B023
+                found = await admin.run(lambda appender: appender.forget(order, now, token, known))  # noqa: B023
                 admin.note_written(found.seq)
-                info.apply(found.seq, now, "changed", {"forgotten": {"base": None if base is None else base.position}})
+                kept = {"base": None if order.base is None else order.base.position}
+                info.apply(found.seq, now, "changed", {"forgotten": kept})
         except UnseenRowsError:  # feedback on them was being written when this began
             continue
-        return found, base
+        return found, order.base
 
 
 def build_reply(decisions: int, base: Base | None, erased: bool) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ class LogReader:
         self.name = f"the log in {store.name}"
         with as_input_errors(self.name):
             self.reader = store.reader()
-            self._end = self.reader.last()
+            self.end = self.reader.last()
 
     def __enter__(self) -> LogReader:
         return self
@@ -43,7 +44,7 @@ class LogReader:
 
     def task(self, name: str) -> TaskInfo:
         """Return the task of a name: the one that is not deleted, else the newest."""
-        tasks, damaged = self.reader.tasks(self._end)
+        tasks, damaged = self.reader.tasks(self.end)
         named = [task for task in tasks if task.name == name]
         broken = [task.reason for task in damaged if task.name in (name, None)]
         if broken and not any(task.deleted is None for task in named):
@@ -54,7 +55,7 @@ class LogReader:
 
     def count(self, info: TaskInfo) -> int:
         """Return how many decisions a task has."""
-        return self.reader.count(info.number, self._end)
+        return self.reader.count(info.number, self.end)
 
     def count_feedback(self, info: TaskInfo) -> int:
         """Return how many feedbacks of a task count."""
@@ -62,23 +63,23 @@ class LogReader:
 
     def changes(self, info: TaskInfo) -> list[TaskChange]:
         """Return the changes of a task."""
-        return self.reader.changes(info.expected, 0, self._end)
+        return self.reader.changes(info.expected, 0, self.end)
 
     def generations(self, info: TaskInfo) -> list[GenerationCount]:
         """Return how many feedbacks count for the decisions of each learner."""
-        return self.reader.generations(info.number, self._end)
+        return self.reader.generations(info.number, self.end)
 
-    def logged(self, info: TaskInfo) -> Iterator[DecisionRecord]:
-        """Yield all decisions of a task, in order."""
+    def logged(self, info: TaskInfo, since: float = -math.inf, before: float = math.inf) -> Iterator[DecisionRecord]:
+        """Yield the decisions of a task made in [`since`, `before`), in order."""
         after = 0
-        while page := self.reader.decisions_after(info, after, self._end, PAGE):
+        while page := self.reader.decisions_after(info, after, self.end, PAGE, since, before):
             yield from page
             after = page[-1].seq
 
     def rows_after(self, info: TaskInfo, after: int) -> Iterator[tuple[int, DecisionRecord]]:
         """Yield the rows after a position in order, each with its decision as it was at that row."""
         position = after
-        while page := self.reader.rows_after(info.number, position, self._end, PAGE):
+        while page := self.reader.rows_after(info.number, position, self.end, PAGE):
             for seq, decision in page:
                 decisions = self.reader.decisions_after(info, decision - 1, seq, 1)
                 if decisions and decisions[0].seq == decision:  # otherwise it was just forgotten
@@ -90,7 +91,7 @@ class LogReader:
         after = 0
         more = True
         while more:
-            page, more = self.reader.events(info.expected, after, self._end, PAGE)
+            page, more = self.reader.events(info.expected, after, self.end, PAGE)
             check_events(info.expected, page, len(info.classes))
             yield from page
             after = page[-1].seq if page else after

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from onebit.service.core.follower import LogFollower
 from onebit.service.core.serving_core import ServingCore
-from onebit.service.store.cache import make_event
+from onebit.service.store.queries import Event
 from onebit.service.store.submission import Keys, Submission
 
 COUNTED = 1024  # rows counted at a time if nobody looks
@@ -66,8 +66,7 @@ class InlineTeacher:
             if row is None:
                 (row,) = self._core.reader.decision_rows(served.info, [given.decision.record.id])
                 (x,) = served.info.inputs.read([row.x])
-            assert given.row is not None
-            served.follower.teach_ahead(make_event(row, given.row, x))
+            served.follower.teach_ahead(Event.of(row, given.row, None, x))
 
     def count(self) -> None:
         """Follow the rows that were written, most of which are taught already."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onebit.service.store.queries import DecisionSummary, Event
-from onebit.service.store.rows import DecisionHead, DecisionRow, Expected, FeedbackRow
+from onebit.service.store.rows import DecisionHead, DecisionRow, Expected, FeedbackRow, RevisionRow
 
 if TYPE_CHECKING:
     from onebit.service.store.submission import Submission, Ticket
@@ -68,19 +68,27 @@ class CachedDecision:
 
 
 class CachedFeedback:
-    """A feedback and its latest content, `word`, which is None if the feedback was withdrawn."""
+    """A feedback and its last revision, in the log or on their way to it: rows that are not written yet have seq 0."""
 
-    __slots__ = ("by_silence", "decision", "row", "seq", "time", "word")
+    __slots__ = ("decision", "revision", "row")
 
-    def __init__(
-        self, decision: CachedDecision, seq: int, time: float, by_silence: bool, word: LatestFeedback | None
-    ) -> None:
+    def __init__(self, decision: CachedDecision, row: FeedbackRow, revision: RevisionRow | None = None) -> None:
         self.decision = decision
-        self.seq = seq  # 0 until it is written
-        self.time = time
-        self.by_silence = by_silence  # recorded for silence, and not revised since
-        self.word = word
-        self.row: FeedbackRow | None = None  # only if it was given in this process
+        self.row = row
+        self.revision = revision
+
+    @property
+    def by_silence(self) -> bool:
+        """True if it was recorded for silence, and not revised since."""
+        return self.row.source == "silence" and self.revision is None
+
+    @property
+    def word(self) -> LatestFeedback | None:
+        """The latest content; None if the feedback was withdrawn."""
+        latest = self.revision or self.row
+        if latest.right is None:
+            return None
+        return LatestFeedback(bool(latest.right), latest.shown, latest.shown_propensity, latest.reward, latest.truth)
 
 
 class DecisionCache:
@@ -150,12 +158,12 @@ class DecisionCache:
             for submission in submissions:
                 self._last = submission.last
                 if submission.revisions:
-                    self._revised = submission.revisions[-1].row.seq
+                    self._revised = submission.last
                 self._feedback.extend(submission.feedback)
                 self._decisions.extend(submission.decisions)
                 self._bytes += sum([_size(decision.record) for decision in submission.decisions])
             while len(self._feedback) > MOST_ROWS:
-                self._since["feedback"] = self._feedback.popleft().seq
+                self._since["feedback"] = self._feedback.popleft().row.seq
             while len(self._decisions) > MOST_ROWS or self._bytes > MOST_BYTES:
                 old = self._decisions.popleft()
                 self._since["decisions"] = old.record.seq
@@ -186,33 +194,14 @@ class DecisionCache:
                 return None
             given: list[CachedFeedback] = []
             for feedback in reversed(self._feedback):
-                if feedback.seq <= after:
+                if feedback.row.seq <= after:
                     break
-                if feedback.decision.record.task == of.task and feedback.seq <= upto:
+                if feedback.row.task == of.task and feedback.row.seq <= upto:
                     given.append(feedback)
             given = given[: -most - 1 : -1]
             rows = [(feedback.decision.row, feedback.row, feedback.decision.x) for feedback in given]
-        events = [make_event(row, feedback, x) for row, feedback, x in rows if row is not None and feedback is not None]
+        events = [Event.of(row, feedback, None, x) for row, feedback, x in rows if row is not None]
         return (events, len(events) == most) if len(events) == len(rows) else None
-
-
-def make_event(decision: DecisionRow, feedback: FeedbackRow, x: Any) -> Event:
-    """Return the event of a feedback without revisions; `x` is the decoded input of its decision."""
-    return Event(
-        seq=feedback.seq,
-        time=feedback.time,
-        source=feedback.source,
-        late=feedback.late,
-        learn=feedback.learn,
-        right=feedback.right,
-        shown=feedback.shown,
-        shown_propensity=feedback.shown_propensity,
-        reward=feedback.reward,
-        truth=feedback.truth,
-        revision=None,
-        decision=decision,
-        x=x,
-    )
 
 
 def _size(record: DecisionRow | DecisionHead) -> int:

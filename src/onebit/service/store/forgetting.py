@@ -6,18 +6,17 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onebit.service.store.rows import ChangeRow
 
+if TYPE_CHECKING:
+    import sqlite3
+
+    from onebit.service.store.postgres.appender import TranslatedConnection
+
 HASH_BYTES = 16
-TABLES = ("revisions", "feedback", "decisions")
-# The rows of each table to delete; the table `going` has the numbers of the decisions.
-OF_TABLE = {
-    "decisions": "SELECT seq FROM going",
-    "feedback": "SELECT seq FROM feedback WHERE decision IN (SELECT seq FROM going)",
-    "revisions": "SELECT seq FROM revisions WHERE feedback IN (SELECT seq FROM feedback WHERE decision IN (SELECT seq FROM going))",
-}
+TABLES = ("revisions", "feedback", "decisions")  # from which rows are removed, in this order
 
 
 class Base(NamedTuple):
@@ -35,6 +34,32 @@ class Forgetting(NamedTuple):
     before: float | None
     base: Base | None  # None if what was learnt from them is to be unlearnt
     seen: int | None = None  # position up to which the caller has seen their rows; None if irrelevant
+
+    @property
+    def rows(self) -> dict[str, str]:
+        """Queries for the numbers of the rows to remove, by table; see `values`."""
+        marks = ", ".join(f":id{index}" for index in range(len(self.ids or ())))
+        chosen = "time < :before" if self.ids is None else f"id IN ({marks})"
+        decisions = f"SELECT seq FROM decisions WHERE task = :task AND {chosen}"
+        feedback = f"SELECT seq FROM feedback WHERE decision IN ({decisions})"
+        revisions = f"SELECT seq FROM revisions WHERE feedback IN ({feedback})"
+        return dict(zip(TABLES, (revisions, feedback, decisions), strict=True))
+
+    @property
+    def names(self) -> str:
+        """A query for the ids of the decisions."""
+        return f"SELECT id FROM decisions WHERE seq IN ({self.rows['decisions']})"
+
+    @property
+    def span(self) -> str:
+        """A query for the first and last seq of the rows to remove, which are None if there are no rows."""
+        return f"SELECT min(seq), max(seq) FROM ({' UNION ALL '.join(self.rows.values())}) AS gone"
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The parameters of the queries."""
+        ids = {f"id{index}": identity for index, identity in enumerate(self.ids or ())}
+        return {"task": self.task, "before": self.before, **ids}
 
 
 class Forgotten(NamedTuple):
@@ -54,25 +79,8 @@ def hash_ids(key: bytes, ids: Iterable[str]) -> list[bytes]:
     return [hashlib.blake2b(identity.encode(), key=key, digest_size=HASH_BYTES).digest() for identity in ids]
 
 
-class Connection(Protocol):
-    """A database connection for the statements of forgetting, with `?` as placeholder."""
-
-    def execute(self, query: str, values: Sequence[Any] = ()) -> Any:
-        """Run a statement and return a cursor on its result."""
-
-    def executemany(self, query: str, rows: Sequence[Sequence[Any]]) -> Any:
-        """Run a statement once for each row of values."""
-
-
-def find_span(connection: Connection, order: Forgetting) -> tuple[int, int] | None:
-    """Return the first and last seq of the rows to forget, or None if there are none."""
-    span = _choose(connection, order)
-    connection.execute("DROP TABLE going")
-    return span
-
-
 def take_out(
-    connection: Connection,
+    connection: sqlite3.Connection | TranslatedConnection,
     deletable: AbstractContextManager[None],
     order: Forgetting,
     seq: int,
@@ -87,16 +95,18 @@ def take_out(
     keyed hash of each id, the state of the learner if it keeps what it learnt, a row that says what was done, and a mark that the deleted
     content is still to be erased. So a crash leaves all of the rows or none.
     """
-    span = _choose(connection, order)
-    if span is None:
-        connection.execute("DROP TABLE going")
+    [(first, last)] = connection.execute(order.span, order.values).fetchall()
+    if first is None:
         return Forgotten(0, 0, seq - 1)
-    if (order.base is not None and span[1] > order.base.position) or (order.seen is not None and span[1] > order.seen):
+    if (order.base is not None and last > order.base.position) or (order.seen is not None and last > order.seen):
         raise UnseenRowsError
-    (key,) = connection.execute("SELECT key FROM erasure").fetchone()
-    names = [str(name) for (name,) in connection.execute("SELECT name FROM going")]
+    [(key,)] = connection.execute("SELECT key FROM erasure").fetchall()
+    names = [str(name) for (name,) in connection.execute(order.names, order.values)]
     with deletable:
-        deleted = [connection.execute(f"DELETE FROM {table} WHERE seq IN ({OF_TABLE[table]})") for table in TABLES]
+        deleted = [
+            connection.execute(f"DELETE FROM {table} WHERE seq IN ({query})", order.values)
+            for table, query in order.rows.items()
+        ]
         rows = sum(cursor.rowcount for cursor in deleted)
     hashes = [(order.task, identity) for identity in hash_ids(key, names)]
     connection.executemany("INSERT INTO forgotten VALUES (?, ?) ON CONFLICT DO NOTHING", hashes)
@@ -105,20 +115,8 @@ def take_out(
         base = order.base.position
         connection.execute("DELETE FROM bases WHERE task = ?", (order.task,))
         connection.execute("INSERT INTO bases VALUES (?, ?, ?)", (order.task, *order.base))
-    detail = json.dumps({"forgotten": {"decisions": len(names), "rows": rows, "first": span[0], "base": base}})
+    detail = json.dumps({"forgotten": {"decisions": len(names), "rows": rows, "first": first, "base": base}})
     change = ChangeRow(seq, order.task, when, "changed", detail, token)
     connection.execute(f"INSERT INTO changes VALUES ({', '.join('?' * len(change))})", change)
     connection.execute("UPDATE erasure SET due = TRUE")
-    connection.execute("DROP TABLE going")
     return Forgotten(len(names), rows, seq)
-
-
-def _choose(connection: Connection, order: Forgetting) -> tuple[int, int] | None:
-    """Put the decisions to forget into a table `going`; return the first and last seq of their rows."""
-    chosen = "time < ?" if order.ids is None else f"id IN ({', '.join('?' * len(order.ids))})"
-    values = (order.task, *((order.before,) if order.ids is None else order.ids))
-    query = f"SELECT seq, id AS name FROM decisions WHERE task = ? AND {chosen}"
-    connection.execute(f"CREATE TEMP TABLE going AS {query}", values)
-    every = " UNION ALL ".join(OF_TABLE.values())
-    first, last = connection.execute(f"SELECT min(seq), max(seq) FROM ({every}) AS gone").fetchone()
-    return None if first is None else (first, last)

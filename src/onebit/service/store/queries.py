@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from onebit.contract.validation import ClassName
 from onebit.service.inputs import decode_indices, decode_numbers
 from onebit.service.store.rows import (
+    NAMES,
     BadRecordError,
     ClassIndex,
     DecisionHead,
@@ -24,61 +25,24 @@ from onebit.service.store.rows import (
     Reward,
     Row,
     SourceName,
-    Test,
     Time,
-    column_tests,
 )
 from onebit.service.task import TaskInfo, is_unsure
 
-T = TypeVar("T")
 D = TypeVar("D", DecisionRow, DecisionHead)
-# Joins the last revision r of a feedback f up to a position; REVISED_VALUES selects the revised values.
+# Joins the last revision r of a feedback f up to a position.
 REVISED_UPTO = (
     "LEFT JOIN revisions r ON r.seq = (SELECT max(seq) FROM revisions WHERE feedback = f.seq AND seq <= :{end})"
 )
-REVISED_VALUES = {
-    name: f"CASE WHEN r.seq IS NULL THEN f.{name} ELSE r.{name} END"
-    for name in ("right", "shown", "shown_propensity", "reward", "truth")
-}
-NOT_WITHDRAWN = "(r.seq IS NULL OR r.right IS NOT NULL)"
+LAST = f"SELECT coalesce(max(seq), 0) FROM ({' UNION ALL '.join(f'SELECT max(seq) AS seq FROM {name}' for name in NAMES)}) AS ends"
 UNUSED_IN_LEARNING = ("mode", "learnt", "probabilities")  # decision columns that may be damaged: learning needs none
 HALF_SHOWN = "of shown and shown_propensity one is there, and the other is not"
 WITHDRAWN_WITHOUT_REVISION = "it says neither right nor wrong, and no revision withdrew it"
 
 
-def select_list(kind: type[Any], expressions: Mapping[str, str] | None = None, table: str = "d") -> str:
+def select_list(kind: type[Any], table: str = "d", /, **expressions: str) -> str:
     """Return the SELECT list for a row type: columns of `table`, or the given expressions."""
-    return ", ".join((expressions or {}).get(name, f"{table}.{name}") for name in kind._fields)
-
-
-def select_with_decision(
-    kind: type[Any], decision: type[Any], expressions: Mapping[str, str], seq: str = "d.seq"
-) -> str:
-    """Return the SELECT list for a row type that contains a decision; `seq` is the decision's number."""
-    of_decision = select_list(decision, {"seq": seq})
-    return f"{', '.join(expressions[name] for name in kind._fields if name in expressions)}, {of_decision}"
-
-
-def read_with_decision(kind: Callable[..., T], decision: type[Any], row: Row) -> T:
-    """Convert a row selected with `select_with_decision` into a value of type `kind`."""
-    width = len(row) - len(decision._fields)
-    return kind(*row[:width], decision._make(row[width:]))
-
-
-class StoredChange(NamedTuple):
-    """A change as it is stored; its detail is bytes, as it may be invalid UTF-8."""
-
-    seq: int
-    task: int
-    time: Time
-    kind: str
-    detail: bytes
-
-    @classmethod
-    def from_row(cls, row: Row) -> StoredChange:
-        """Convert a row of the query `CHANGES`."""
-        seq, task, time, kind, detail = row
-        return cls(seq, task, time, (kind or b"").decode(errors="replace"), detail)
+    return ", ".join(expressions.get(name, f"{table}.{name}") for name in kind._fields)
 
 
 class TaskChange(NamedTuple):
@@ -117,6 +81,18 @@ class Event(NamedTuple):
     decision: DecisionRow
     x: Any = None  # of the decision, decoded by `Inputs.read`
 
+    @classmethod
+    def of(cls, decision: DecisionRow, feedback: FeedbackRow, revision: RevisionRow | None, x: Any) -> Event:
+        """Return a feedback as last revised."""
+        latest = revision or feedback
+        return cls(
+            *(feedback.seq, feedback.time, feedback.source, feedback.late, feedback.learn),
+            *(latest.right, latest.shown, latest.shown_propensity, latest.reward, latest.truth),
+            None if revision is None else revision.seq,
+            decision,
+            x,
+        )
+
     @property
     def counts(self) -> bool:
         """True if the feedback counts: neither late nor withdrawn."""
@@ -148,20 +124,32 @@ class Event(NamedTuple):
 
 
 class AnsweredDecision(NamedTuple, Generic[D]):
-    """A decision, or its head, with one of its feedbacks as last revised, as stored; without one, that is all None."""
+    """A decision, or its head, with one of its feedbacks and the last revision of that, as stored."""
 
-    feedback: int | None  # seq
-    feedback_time: Time | None
-    late: Flag | None
-    source: SourceName | None
-    right: Flag | None
-    shown: ClassIndex | None
-    shown_propensity: Probability | None
-    reward: Reward | None
-    truth: ClassIndex | None
-    revision: int | None  # seq of the last revision, if any
-    revised_time: Time | None
     decision: D
+    feedback: FeedbackRow | None
+    revision: RevisionRow | None
+
+    @property
+    def latest(self) -> FeedbackRow | RevisionRow | None:
+        """The row with the latest content of the feedback."""
+        return self.revision or self.feedback
+
+    @staticmethod
+    def select(decision: type[Any]) -> str:
+        """Return the SELECT of a query on decisions d, feedback f and revisions r."""
+        return f"SELECT {select_list(decision)}, {select_list(FeedbackRow, 'f')}, {select_list(RevisionRow, 'r')}"
+
+    @classmethod
+    def from_row(cls, decision: type[D], row: Row) -> AnsweredDecision[D]:
+        """Convert a row of a query that begins with `select`."""
+        feedback = len(decision._fields)
+        revision = feedback + len(FeedbackRow._fields)
+        return cls(
+            decision._make(row[:feedback]),
+            None if row[feedback] is None else FeedbackRow._make(row[feedback:revision]),
+            None if row[revision] is None else RevisionRow._make(row[revision:]),
+        )
 
 
 class RowOfDecision(NamedTuple):
@@ -198,12 +186,12 @@ class DecisionRecord:
     propensity: float
     probabilities: tuple[float, ...]
     x: list[float] | dict[str, float] | str
-    right: bool | None
-    feedback_time: float | None
-    late: bool
-    source: str | None
-    shown: ClassName | None
-    shown_propensity: float | None
+    right: bool | None = None
+    feedback_time: float | None = None
+    late: bool = False
+    source: str | None = None
+    shown: ClassName | None = None
+    shown_propensity: float | None = None
     reward: float | None = None
     truth: ClassName | None = None
     revised_time: float | None = None
@@ -219,37 +207,23 @@ class DecisionRecord:
         return is_unsure(self.confidence, self.sure)
 
 
-_OF_FEEDBACK = {
-    "feedback_time": "f.time",
-    "late": "f.late",
-    "source": "f.source",
-    "revision": "r.seq",
-    **REVISED_VALUES,
-}
-_OF_ANSWER = {**_OF_FEEDBACK, "feedback": "f.seq", "revised_time": "r.time"}
-_OF_EVENT = {"seq": "f.seq", "time": "f.time", "learn": "f.learn", **_OF_FEEDBACK}
-CHANGES = (  # as bytes, since texts may be invalid UTF-8
-    "SELECT "
-    + select_list(StoredChange, {name: f"CAST({name} AS BLOB)" for name in ("kind", "detail")}, "changes")
-    + " FROM changes"
-)
 EVENTS = f"""
-SELECT {select_with_decision(Event, DecisionRow, _OF_EVENT, "f.decision")}
+{AnsweredDecision.select(DecisionRow)}
 FROM feedback f LEFT JOIN decisions d ON d.seq = f.decision {REVISED_UPTO.format(end="revised")}
 WHERE f.task = :task AND f.seq > :after AND f.seq <= :upto ORDER BY f.seq LIMIT :most
 """
 DECISIONS = f"""
-SELECT {select_with_decision(AnsweredDecision, DecisionRow, _OF_ANSWER)}
+{AnsweredDecision.select(DecisionRow)}
 FROM decisions d LEFT JOIN feedback f ON f.seq =
      (SELECT seq FROM feedback WHERE decision = d.seq AND seq <= :upto ORDER BY late LIMIT 1)
-{REVISED_UPTO.format(end="upto")}
+{REVISED_UPTO.format(end="upto")} WHERE d.task = :task
 """
-FOUND = (
-    f"SELECT {select_with_decision(AnsweredDecision, DecisionHead, _OF_ANSWER)} FROM decisions d "
-    f"LEFT JOIN feedback f ON f.decision = d.seq {REVISED_UPTO.format(end='upto')}"
-)
+FOUND = f"""
+{AnsweredDecision.select(DecisionHead)}
+FROM decisions d LEFT JOIN feedback f ON f.decision = d.seq {REVISED_UPTO.format(end="upto")} WHERE d.task = :task
+"""
 REVISIONS = f"""
-SELECT {select_list(RevisionRow, {"task": "f.task"}, "r")} FROM revisions r LEFT JOIN feedback f ON f.seq = r.feedback
+SELECT {select_list(RevisionRow, "r", task="f.task")} FROM revisions r LEFT JOIN feedback f ON f.seq = r.feedback
 WHERE r.task = ? AND r.seq > ? AND r.seq <= ? ORDER BY r.seq LIMIT ?
 """
 
@@ -257,36 +231,35 @@ WHERE r.task = ? AND r.seq > ? AND r.seq <= ? ORDER BY r.seq LIMIT ?
 def check_events(of: Expected, events: Sequence[Event], classes: int | None = None) -> None:
     """Raise BadRecordError if an event cannot be of the task; `classes` checks class indices, and only these."""
     for table, rows in (("feedback", events), ("decisions", [event.decision for event in events])):
-        if rows:
-            kind: Any = type(rows[0])
-            tests = column_tests(kind, classes)
-            of.check(table, rows, {name: test for name, test in tests.items() if name not in UNUSED_IN_LEARNING})
+        of.check(table, rows, classes, UNUSED_IN_LEARNING)
 
 
-def check_links(of: Expected, events: Sequence[Event]) -> None:
-    """Raise BadRecordError if an event refers to a decision of another task, or is incomplete."""
-    for event in events:
-        for fault in find_link_faults(event, "decision", event.decision.seq, event.decision.task, of.task):
-            raise BadRecordError(of.name, "feedback", event.seq, fault)
-        if event.right is None and event.revision is None:
-            raise BadRecordError(of.name, "feedback", event.seq, WITHDRAWN_WITHOUT_REVISION)
+def check_links(of: Expected, rows: Sequence[AnsweredDecision[DecisionRow]]) -> None:
+    """Raise BadRecordError if a feedback refers to a decision of another task, or is incomplete."""
+    for decision, feedback, revision in rows:
+        assert feedback is not None
+        for fault in find_link_faults(feedback, "decision", decision.task, of.task):
+            raise BadRecordError(of.name, "feedback", feedback.seq, fault)
+        if revision is not None:
+            check_revisions(of, [revision])
+        elif feedback.right is None:
+            raise BadRecordError(of.name, "feedback", feedback.seq, WITHDRAWN_WITHOUT_REVISION)
 
 
 def check_revisions(of: Expected, rows: Sequence[RevisionRow]) -> None:
     """Raise BadRecordError if a row cannot be a revision of the task; its `task` is that of its feedback."""
     for row in rows:
-        for fault in find_link_faults(row, "feedback", row.feedback, row.task, of.task):
+        for fault in find_link_faults(row, "feedback", row.task, of.task):
             raise BadRecordError(of.name, "revisions", row.seq, fault)
-    of.check("revisions", rows, column_tests(RevisionRow))
+    of.check("revisions", rows)
 
 
-def find_link_faults(
-    row: Event | FeedbackRow | RevisionRow, what: str, number: int, task_there: int | None, task: int
-) -> Iterator[str]:
-    """Yield what is wrong with the decision or feedback that a row refers to, and with what was shown.
+def find_link_faults(row: FeedbackRow | RevisionRow, what: str, task_there: int | None, task: int) -> Iterator[str]:
+    """Yield what is wrong with the decision or feedback that column `what` refers to, and with what was shown.
 
     `task_there` is the task of the row with that number, or None if there is no such row.
     """
+    number = getattr(row, what)
     if task_there is None:
         yield f"its {what}, row {number}, is not there"
     elif task_there != task or number >= row.seq:
@@ -297,26 +270,26 @@ def find_link_faults(
 
 def check_decisions(info: TaskInfo, rows: Sequence[DecisionRow | DecisionHead]) -> None:
     """Raise BadRecordError if a row cannot be a decision of the task; `Expected.read` checks x."""
-    if rows:
-        info.expected.check("decisions", rows, _all_checks(type(rows[0]), info))
+    _check_rows(info, "decisions", rows)
 
 
 def check_answered(info: TaskInfo, rows: Sequence[AnsweredDecision[Any]]) -> None:
     """Raise BadRecordError if a row cannot be a decision of the task with its feedback."""
     check_decisions(info, [row.decision for row in rows])
-    if rows:
-        info.expected.check("decisions", rows, _all_checks(type(rows[0]), info), "decision.seq")
+    _check_rows(info, "feedback", [row.feedback for row in rows if row.feedback is not None])
+    _check_rows(info, "revisions", [row.revision for row in rows if row.revision is not None])
 
 
-def _all_checks(kind: Any, info: TaskInfo) -> dict[str, Test]:
-    return {**column_tests(kind), **column_tests(kind, len(info.classes))}
+def _check_rows(info: TaskInfo, table: str, rows: Sequence[Any]) -> None:
+    for classes in (None, len(info.classes)):
+        info.expected.check(table, rows, classes)
 
 
 def build_record(info: TaskInfo, row: AnsweredDecision[DecisionRow], read: Any) -> DecisionRecord:
     """Convert a row into a `DecisionRecord` with class names; `read` is the decoded x."""
-    decision, names = row.decision, info.classes
-    is_answered = row.right is not None  # otherwise there is no feedback, or it was withdrawn
-    return DecisionRecord(
+    decision, feedback, revision = row
+    latest, names = row.latest, info.classes
+    record = DecisionRecord(
         seq=decision.seq,
         id=decision.id,
         time=decision.time,
@@ -329,18 +302,23 @@ def build_record(info: TaskInfo, row: AnsweredDecision[DecisionRow], read: Any) 
         propensity=decision.propensity,
         probabilities=tuple(decode_numbers(decision.probabilities).tolist()),
         x=info.inputs.to_json(read),
-        right=bool(row.right) if is_answered else None,
-        feedback_time=row.feedback_time if is_answered else None,
-        late=bool(row.late) and is_answered,
-        source=(row.source if row.revision is None else "caller") if is_answered else None,
-        shown=None if row.shown is None else names[row.shown],
-        shown_propensity=row.shown_propensity,
-        reward=row.reward,
-        truth=None if row.truth is None else names[row.truth],
-        revised_time=row.revised_time,
+        revised_time=None if revision is None else revision.time,
         among=None if decision.among is None else [names[one] for one in decode_indices(decision.among)],
         complete=bool(decision.complete),
         raw=decision.raw,
         confidence=decision.confidence,
         sure=decision.sure,
+    )
+    if feedback is None or latest is None or latest.right is None:  # there is no feedback, or it was withdrawn
+        return record
+    return replace(
+        record,
+        right=bool(latest.right),
+        feedback_time=feedback.time,
+        late=bool(feedback.late),
+        source=feedback.source if revision is None else "caller",
+        shown=None if latest.shown is None else names[latest.shown],
+        shown_propensity=latest.shown_propensity,
+        reward=latest.reward,
+        truth=None if latest.truth is None else names[latest.truth],
     )

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import takewhile
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from onebit.service.store.cache import DecisionCache
-from onebit.service.store.forgetting import hash_ids
+from onebit.service.store.forgetting import Forgetting, hash_ids
 from onebit.service.store.queries import (
-    CHANGES,
     DECISIONS,
     EVENTS,
     FOUND,
-    NOT_WITHDRAWN,
+    LAST,
     REVISED_UPTO,
     REVISIONS,
     AnsweredDecision,
@@ -22,7 +22,6 @@ from onebit.service.store.queries import (
     Event,
     GenerationCount,
     RowOfDecision,
-    StoredChange,
     TaskChange,
     build_record,
     check_answered,
@@ -30,48 +29,33 @@ from onebit.service.store.queries import (
     check_events,
     check_links,
     check_revisions,
-    read_with_decision,
     select_list,
 )
 from onebit.service.store.rows import (
+    LATEST,
     NAMES,
     BadRecordError,
+    ChangeRow,
     DecisionHead,
     DecisionRow,
     Expected,
     RevisionRow,
     Row,
-    column_tests,
 )
 from onebit.service.store.task_history import DamagedTask, fold_changes
 from onebit.service.task import TaskInfo, read_detail
 
+if TYPE_CHECKING:
+    from onebit.service.store.postgres.database import PostgresDatabase
+    from onebit.service.store.sqlite.schema import SqliteDatabase
+
+Database: TypeAlias = "SqliteDatabase | PostgresDatabase"  # a connection for reading, used by one thread
 Values = Sequence[Any] | Mapping[str, Any]
 Mark = list[list[float] | None]  # seq and time of the last row of each table
 NO_END = 2**62  # greater than the seq of any row
 MOST_BYTES = 2**18  # of x and probabilities, in one page of the newest decisions
 PAGE = 1000  # rows read at a time, so that a slow consumer blocks nobody
 PAGE_BYTES = 2**22  # of x and probabilities in a page
-
-
-class Database(Protocol):
-    """A connection for reading, used by one thread; failures raise LogError.
-
-    Parameters are `?` or `:name`; texts that may be invalid UTF-8 are cast to BLOB. A text that turns out to be invalid, since the disk has
-    altered it, is returned as bytes.
-    """
-
-    def rows(self, query: str, values: Values = (), taken: Callable[[Iterator[Row]], list[Row]] = list) -> list[Row]:
-        """Return the rows of a query, or those that `taken` selects from an iterator over them."""
-
-    def last_seq(self) -> int:
-        """Return the seq of the last row of the log, or 0 if it is empty."""
-
-    def last_time(self) -> float:
-        """Return the time of the last row of the log, or 0 if it is empty."""
-
-    def close(self) -> None:
-        """Close the connection."""
 
 
 class Reader:
@@ -95,12 +79,13 @@ class Reader:
         """Return a task at a position of the log; None if it did not exist or its changes are unreadable."""
         return next(iter(fold_changes(self._stored_changes("task = ? AND seq <= ?", number, upto))[0]), None)
 
-    def changes_after(self, seq: int) -> list[StoredChange]:
+    def changes_after(self, seq: int) -> list[ChangeRow]:
         """Return the changes of all tasks after a position."""
         return self._stored_changes("seq > ?", seq)
 
-    def _stored_changes(self, condition: str, *values: int) -> list[StoredChange]:
-        return list(map(StoredChange.from_row, self.database.rows(f"{CHANGES} WHERE {condition} ORDER BY seq", values)))
+    def _stored_changes(self, condition: str, *values: int) -> list[ChangeRow]:
+        query = f"SELECT {select_list(ChangeRow, 'changes')} FROM changes WHERE {condition} ORDER BY seq"
+        return list(map(ChangeRow._make, self.database.rows(query, values)))
 
     def last_change(self) -> int:
         """Return the seq of the last change of any task, or 0."""
@@ -133,11 +118,11 @@ class Reader:
     def changes(self, of: Expected, after: int, upto: int) -> list[TaskChange]:
         """Return the changes of a task in (`after`, `upto`]."""
         changes = []
-        for seq, _, _, kind, stored in self._stored_changes("task = ? AND seq > ? AND seq <= ?", of.task, after, upto):
+        for row in self._stored_changes("task = ? AND seq > ? AND seq <= ?", of.task, after, upto):
             try:
-                changes.append(TaskChange(seq, kind, read_detail(kind, stored)))
+                changes.append(TaskChange(row.seq, row.kind, read_detail(row.kind, row.detail)))
             except ValueError as error:
-                raise BadRecordError(of.name, "changes", seq, str(error)) from None
+                raise BadRecordError(of.name, "changes", row.seq, str(error)) from None
         return changes
 
     def played(self, of: Expected, after: int, upto: int, most: int) -> list[DecisionSummary]:
@@ -153,7 +138,7 @@ class Reader:
             (of.task, after, upto, most),
         )
         played = list(map(DecisionSummary._make, rows))
-        of.check("decisions", played, column_tests(DecisionSummary))
+        of.check("decisions", played)
         return played
 
     def events(
@@ -167,30 +152,23 @@ class Reader:
         recent = None if self._recent is None else self._recent.events(of, after, upto, most, revised or upto)
         if recent is not None:
             return recent
-        more = False
-
-        def page(rows: Iterator[Any]) -> list[Any]:
-            nonlocal more
-            events = (read_with_decision(Event, DecisionRow, row) for row in rows)
-            taken: list[Any] = list(_within_bytes(events, PAGE_BYTES))
-            more = len(taken) == most or next(rows, None) is not None
-            return taken
-
         values = {"task": of.task, "after": after, "upto": upto, "most": most, "revised": revised or upto}
-        events: list[Any] = self.database.rows(EVENTS, values, page)
-        if not events:
-            return [], False
-        check_links(of, events)
+        answered, has_more = self._answered(EVENTS, values, PAGE_BYTES)
+        check_links(of, answered)
+        events = [
+            Event.of(one.decision, one.feedback, one.revision, x)
+            for one, x in zip(answered, of.read([one.decision for one in answered]), strict=True)
+            if one.feedback is not None
+        ]
         check_events(of, events)
-        xs = of.read([event.decision for event in events])
-        return [event._replace(x=x) for event, x in zip(events, xs, strict=True)], more
+        return events, has_more or len(events) == most
 
     def find_decisions(self, info: TaskInfo, ids: Sequence[str]) -> list[AnsweredDecision[DecisionHead]]:
         """Return what is needed to check feedback on these ids: one row per feedback, or one if none."""
         marks, names = _name_values(ids)
         values = {"task": info.number, "upto": NO_END, **names}
-        rows = self.database.rows(f"{FOUND} WHERE d.task = :task AND d.id IN ({marks})", values)
-        answered = [read_with_decision(AnsweredDecision, DecisionHead, row) for row in rows]
+        rows = self.database.rows(f"{FOUND} AND d.id IN ({marks})", values)
+        answered = [AnsweredDecision.from_row(DecisionHead, row) for row in rows]
         check_answered(info, answered)
         return answered
 
@@ -223,11 +201,11 @@ class Reader:
 
         def page(rows: Iterator[Any]) -> list[Any]:
             due = map(DecisionHead._make, rows)
-            return list(takewhile(lambda head: date_row(head.seq, head.time) <= decided_before, due))
+            return list(itertools.takewhile(lambda head: date_row(head.seq, head.time) <= decided_before, due))
 
         query = f"SELECT {select_list(DecisionHead)} FROM decisions d WHERE task = ? AND seq > ? ORDER BY seq LIMIT ?"
         due: list[Any] = self.database.rows(query, (of.task, after, most), page)
-        of.check("decisions", due, column_tests(DecisionHead))
+        of.check("decisions", due)
         return due
 
     def first_unanswered(self, task: int, after: int) -> int | None:
@@ -240,34 +218,42 @@ class Reader:
         return int(rows[0][0]) if rows else None
 
     def decision(self, info: TaskInfo, identity: str) -> DecisionRecord | None:
-        values = {"task": info.number, "id": identity, "upto": NO_END}
-        records = self._logged(info, f"{DECISIONS} WHERE d.task = :task AND d.id = :id", values, MOST_BYTES)
-        return records[0] if records else None
+        """Return a decision by its id, or None."""
+        return next(iter(self._logged(info, "d.id = :id", id=identity)), None)
 
     def newest(self, info: TaskInfo, limit: int, before: int | None) -> list[DecisionRecord]:
         """Return the newest decisions of a task, before a seq if given; fewer if they are large."""
-        query = f"{DECISIONS} WHERE d.task = :task AND d.seq < :before ORDER BY d.seq DESC LIMIT :most"
-        values = {"task": info.number, "before": NO_END if before is None else before, "most": limit, "upto": NO_END}
-        return self._logged(info, query, values, MOST_BYTES)
+        condition = "d.seq < :before ORDER BY d.seq DESC LIMIT :most"
+        return self._logged(info, condition, before=NO_END if before is None else before, most=limit)
 
     def generations(self, task: int, upto: int) -> list[GenerationCount]:
         """Return how many feedbacks count for the decisions of each generation."""
         rows = self.database.rows(
             "SELECT d.generation, (CASE WHEN r.seq IS NULL THEN f.shown ELSE r.shown END) IS NOT NULL, count(*) FROM feedback f "
             f"JOIN decisions d ON d.seq = f.decision {REVISED_UPTO.format(end='upto')} WHERE f.task = :task "
-            f"AND f.seq <= :upto AND f.late = 0 AND {NOT_WITHDRAWN} GROUP BY 1, 2 ORDER BY 1, 2",
+            f"AND f.seq <= :upto AND f.late = 0 AND (r.seq IS NULL OR r.right IS NOT NULL) GROUP BY 1, 2 ORDER BY 1, 2",
             {"task": task, "upto": upto},
         )
         return [GenerationCount(generation, bool(shown), count) for generation, shown, count in rows]
 
-    def decisions_after(self, info: TaskInfo, after: int, upto: int, most: int) -> list[DecisionRecord]:
-        """Return decisions of a task in (`after`, `upto`], as they were at `upto`; fewer if they are large."""
-        return self._logged(
-            info,
-            f"{DECISIONS} WHERE d.task = :task AND d.seq > :after AND d.seq <= :upto ORDER BY d.seq LIMIT :most",
-            {"task": info.number, "after": after, "upto": upto, "most": most},
-            PAGE_BYTES,
+    def decisions_after(
+        self,
+        info: TaskInfo,
+        after: int,
+        upto: int,
+        most: int,
+        since: float = -math.inf,
+        before: float = math.inf,
+    ) -> list[DecisionRecord]:
+        """Return decisions of a task in (`after`, `upto`], as they were at `upto`; fewer if they are large.
+
+        Only those made in [`since`, `before`).
+        """
+        condition = (
+            "d.seq > :after AND d.seq <= :upto AND d.time >= :since AND d.time < :before ORDER BY d.seq LIMIT :most"
         )
+        values = {"after": after, "upto": upto, "most": most, "since": since, "before": before}
+        return self._logged(info, condition, PAGE_BYTES, **values)
 
     def pages(self, query: str, last: int) -> Iterator[list[Row]]:
         """Yield the rows of a query up to row `last`, in order, one page at a time.
@@ -285,11 +271,10 @@ class Reader:
         earliest = self.database.rows("SELECT min(time) FROM decisions WHERE task = ?", (task,))[0][0]
         return None if earliest is None else float(earliest)
 
-    def span(self, task: int, since: float, before: float) -> tuple[int, int] | None:
-        """Return the first and last seq of decisions made in [`since`, `before`), or None."""
-        query = "SELECT min(seq), max(seq) FROM decisions WHERE task = ? AND time >= ? AND time < ?"
-        first, last = self.database.rows(query, (task, since, before))[0]
-        return None if first is None else (int(first), int(last))
+    def span(self, order: Forgetting) -> tuple[int, int] | None:
+        """Return the first and last seq of the rows to forget, or None if there are none."""
+        first, last = self.database.rows(order.span, order.values)[0]
+        return None if first is None else (first, last)
 
     def rows_after(self, task: int, after: int, upto: int, most: int) -> list[RowOfDecision]:
         """Return rows of a task in (`after`, `upto`], each with the decision it belongs to.
@@ -324,26 +309,43 @@ class Reader:
 
     def last(self) -> int:
         """Return the seq of the last row."""
-        return self.database.last_seq()
+        return int(self.database.rows(LAST)[0][0])
 
     def last_time(self) -> float:
-        return self.database.last_time()
+        """Return the time of the last row with a valid time, or 0."""
+        newest = "WHERE time BETWEEN ? AND ? ORDER BY seq DESC LIMIT 1"
+        found = [self.database.rows(f"SELECT seq, time FROM {name} {newest}", (-LATEST, LATEST)) for name in NAMES]
+        return float(max(itertools.chain(*found), default=(0, 0.0))[1])
 
     def count(self, task: int, upto: int) -> int:
         """Return how many decisions a task has up to a position."""
         rows = self.database.rows("SELECT count(*) FROM decisions WHERE task = ? AND seq <= ?", (task, upto))
         return int(rows[0][0])
 
-    def _logged(self, info: TaskInfo, query: str, values: Any, most_bytes: int) -> list[DecisionRecord]:
-        def page(rows: Iterator[Any]) -> list[Any]:
-            return list(
-                _within_bytes((read_with_decision(AnsweredDecision, DecisionRow, row) for row in rows), most_bytes)
-            )
-
-        answered: list[Any] = self.database.rows(query, values, page)
+    def _logged(
+        self, info: TaskInfo, condition: str, most_bytes: int = MOST_BYTES, **values: Any
+    ) -> list[DecisionRecord]:
+        """Return the decisions of a task that meet a condition, up to a size."""
+        values = {"task": info.number, "upto": NO_END, **values}
+        answered, _ = self._answered(f"{DECISIONS} AND {condition}", values, most_bytes)
         check_answered(info, answered)
         xs = info.expected.read([row.decision for row in answered])
         return [build_record(info, row, x) for row, x in zip(answered, xs, strict=True)]
+
+    def _answered(
+        self, query: str, values: Values, most_bytes: int
+    ) -> tuple[list[AnsweredDecision[DecisionRow]], bool]:
+        """Return the rows of a query until they exceed `most_bytes`, and whether there are more."""
+        has_more = False
+
+        def page(rows: Iterator[Any]) -> list[Any]:
+            nonlocal has_more
+            taken = list(_within_bytes((AnsweredDecision.from_row(DecisionRow, row) for row in rows), most_bytes))
+            has_more = next(rows, None) is not None
+            return taken
+
+        answered: list[Any] = self.database.rows(query, values, page)
+        return answered, has_more
 
 
 def _within_bytes(rows: Iterable[Any], most: int) -> Iterator[Any]:

@@ -260,16 +260,21 @@ class Expected:
     task: int
     inputs: Inputs
 
-    def check(self, table: str, rows: Sequence[Any], tests: Mapping[str, Test], seq: str = "seq") -> None:
-        """Raise BadRecordError for the first row with a field that fails its test.
+    def check(self, table: str, rows: Sequence[Any], classes: int | None = None, without: Sequence[str] = ()) -> None:
+        """Raise BadRecordError for the first row with a field that fails its test, leaving out fields `without`.
 
-        `seq` names the field with the row number. Whole columns are tested; single rows are looked at only if one fails.
+        Only class indices are tested if the number of classes is given, and all but these if not. Whole columns are tested; single rows are
+        looked at only if one fails.
         """
-        if not rows or all(test.holds([*map(attrgetter(name), rows)]) for name, test in tests.items()):
+        if not rows:
+            return
+        kind: Any = type(rows[0])
+        tests = {name: test for name, test in column_tests(kind, classes).items() if name not in without}
+        if all(test.holds([*map(attrgetter(name), rows)]) for name, test in tests.items()):
             return
         for row in rows:
             for fault in find_faults(row, tests):
-                raise BadRecordError(self.name, table, attrgetter(seq)(row), fault)
+                raise BadRecordError(self.name, table, row.seq, fault)
 
     def read(self, rows: Sequence[DecisionRow]) -> list[Any]:
         """Decode the x of decision rows; raise BadRecordError for the first that is invalid."""
@@ -284,7 +289,7 @@ class Expected:
             raise
 
 
-def detail_in(stored: bytes) -> dict[str, Any]:
+def detail_in(stored: str) -> dict[str, Any]:
     """Parse the detail of a change; raise ValueError if it is not a JSON object."""
     try:
         detail = json.loads(stored)

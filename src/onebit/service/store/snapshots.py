@@ -9,7 +9,7 @@ import time
 import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
@@ -22,6 +22,9 @@ from onebit.learner.state import dump_state, load_state
 from onebit.rules import rule_named
 from onebit.service.core.statistics import Statistics
 from onebit.service.store.reader import Mark, Reader
+
+if TYPE_CHECKING:
+    from onebit.service.store.postgres.store import PostgresSnapshots
 
 FOLDER = "snapshots"
 LOG = logging.getLogger("onebit.service")
@@ -125,26 +128,7 @@ def refuse_lost_rows(log: str, last: int, snapshots: Iterable[tuple[str, str]], 
             )
 
 
-class SnapshotStore(Protocol):
-    """Storage for the snapshots of one task, by name."""
-
-    def names(self) -> list[str]:
-        """Return the names of all files: snapshots, trained learners, and those put aside."""
-
-    def read(self, name: str) -> tuple[bytes, float]:
-        """Return the content of a snapshot, and its age in seconds."""
-
-    def write(self, name: str, content: bytes) -> None:
-        """Write a snapshot atomically."""
-
-    def remove(self, names: Iterable[str]) -> None:
-        """Remove snapshots by name."""
-
-    def quarantine_snapshot(self, name: str) -> None:
-        """Move an unreadable snapshot out of the way of later ones."""
-
-    def where(self, name: str) -> str:
-        """Return the place of a snapshot, for messages."""
+SnapshotStore: TypeAlias = "SnapshotFolder | PostgresSnapshots"  # the snapshots of one task, by name
 
 
 class SnapshotFolder:
@@ -154,9 +138,11 @@ class SnapshotFolder:
         self.folder = data / FOLDER / str(task)
 
     def names(self) -> list[str]:
+        """Return the names of all files: snapshots, trained learners, and those put aside."""
         return [path.name for path in self.folder.glob("*")]
 
     def read(self, name: str) -> tuple[bytes, float]:
+        """Return the content of a snapshot, and its age in seconds."""
         path = self.folder / name
         if not path.is_file():  # reading a pipe would block
             raise InputError(f"there is no file {path}")
@@ -166,6 +152,7 @@ class SnapshotFolder:
             raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
 
     def write(self, name: str, content: bytes) -> None:
+        """Write a snapshot atomically."""
         try:
             for folder in (self.folder.parent, self.folder):
                 folder.mkdir(parents=True, exist_ok=True)
@@ -187,6 +174,7 @@ class SnapshotFolder:
             path.rename(path.with_suffix(".unused"))
 
     def where(self, name: str) -> str:
+        """Return the place of a snapshot, for messages."""
         return str(self.folder / name)
 
 

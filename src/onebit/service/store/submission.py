@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from onebit.service.store.cache import CachedDecision, CachedFeedback
 from onebit.service.store.errors import StaleError, TaskChangedError
-from onebit.service.store.rows import NAMES, ChangeRow, DecisionRow, RevisionRow
+from onebit.service.store.rows import NAMES, ChangeRow, DecisionRow
 
 Keys = Mapping[tuple[int, str], int]  # number of new rows by task and table
 UNREAD = -1  # last change of a task whose changes cannot be read
@@ -64,20 +64,13 @@ class Ticket:
             raise self.error
 
 
-class Revision(NamedTuple):
-    """A revision row and the feedback it revises."""
-
-    row: RevisionRow
-    feedback: CachedFeedback
-
-
 class Submission(Ticket):
     """Rows of one task that are written together, in the order of the tables, or not at all.
 
     They are numbered when they are written.
     """
 
-    __slots__ = ("assumptions", "changes", "decisions", "feedback", "revisions", "task")
+    __slots__ = ("assumptions", "changes", "decisions", "feedback", "last", "revisions", "task")
 
     def __init__(self, task: int, assumptions: Assumptions) -> None:
         super().__init__()
@@ -85,8 +78,9 @@ class Submission(Ticket):
         self.assumptions = assumptions
         self.changes: list[ChangeRow] = []
         self.decisions: list[CachedDecision] = []
-        self.feedback: list[CachedFeedback] = []
-        self.revisions: list[Revision] = []
+        self.feedback: list[CachedFeedback] = []  # first ones
+        self.revisions: list[CachedFeedback] = []  # of others
+        self.last = 0  # number of the last row, once it is written
 
     @property
     def count(self) -> int:
@@ -107,31 +101,24 @@ class Submission(Ticket):
             decision.record = DecisionRow(last, *row[1:]) if now is None else row._replace(seq=last, time=now)
         for given in self.feedback:
             last += 1
-            assert given.row is not None
-            given.seq, given.time = last, given.time if now is None else now
-            given.row = given.row._replace(seq=last, time=given.time, decision=given.decision.record.seq)
-        for index, (revision, given) in enumerate(self.revisions):
+            time = given.row.time if now is None else now
+            given.row = given.row._replace(seq=last, time=time, decision=given.decision.record.seq)
+        for given in self.revisions:
             last += 1
-            time = revision.time if now is None else now
-            self.revisions[index] = Revision(revision._replace(seq=last, time=time, feedback=given.seq), given)
+            assert given.revision is not None
+            time = given.revision.time if now is None else now
+            given.revision = given.revision._replace(seq=last, time=time, feedback=given.row.seq)
+        self.last = last
         return last
 
     def rows(self) -> dict[str, list[Any]]:
+        """Return the rows by table."""
         return {
             "changes": self.changes,
             "decisions": [decision.record for decision in self.decisions],
             "feedback": [given.row for given in self.feedback],
-            "revisions": [revision.row for revision in self.revisions],
+            "revisions": [given.revision for given in self.revisions],
         }
-
-    @property
-    def last(self) -> int:
-        """Number of the last row, once it is written."""
-        if self.revisions:
-            return self.revisions[-1].row.seq
-        if self.feedback:
-            return self.feedback[-1].seq
-        return self.decisions[-1].record.seq if self.decisions else self.changes[-1].seq
 
 
 def count_rows(group: Iterable[Submission]) -> Keys:

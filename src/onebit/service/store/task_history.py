@@ -9,11 +9,10 @@ from pydantic import TypeAdapter
 
 from onebit.errors import OnebitError, brief
 from onebit.service.requests import TaskName
-from onebit.service.store.queries import StoredChange
-from onebit.service.store.rows import BadRecordError, column_tests, detail_in
+from onebit.service.store.rows import BadRecordError, ChangeRow, column_tests, detail_in
 from onebit.service.task import TaskInfo, class_texts, read_detail
 
-_TIME = column_tests(StoredChange)["time"]
+_TIME = column_tests(ChangeRow)["time"]
 _NAME: TypeAdapter[str] = TypeAdapter(TaskName)
 
 
@@ -26,7 +25,7 @@ class DamagedTask(NamedTuple):
     deleted: bool
 
 
-def fold_changes(changes: Iterable[StoredChange]) -> tuple[list[TaskInfo], list[DamagedTask]]:
+def fold_changes(changes: Iterable[ChangeRow]) -> tuple[list[TaskInfo], list[DamagedTask]]:
     """Return all tasks as their changes have left them, in order of creation, and damaged ones apart.
 
     Deleted tasks are included.
@@ -49,7 +48,7 @@ def fold_changes(changes: Iterable[StoredChange]) -> tuple[list[TaskInfo], list[
     return list(tasks.values()), list(damaged.values())
 
 
-def _name_in(stored: bytes) -> str | None:
+def _name_in(stored: str) -> str | None:
     """Return the name in a creation detail that is otherwise damaged, or None."""
     try:
         name = detail_in(stored).get("name")
@@ -58,9 +57,9 @@ def _name_in(stored: bytes) -> str | None:
         return None
 
 
-def apply_change(tasks: dict[int, TaskInfo], change: StoredChange) -> None:
-    """Apply the next change of a task to `found`; raise ValueError or OnebitError if it is invalid."""
-    seq, task, when, kind, stored = change
+def apply_change(tasks: dict[int, TaskInfo], change: ChangeRow) -> None:
+    """Apply the next change of a task to `tasks`; raise ValueError or OnebitError if it is invalid."""
+    seq, task, when, kind, stored, _ = change
     if not _TIME.holds([when]):
         raise ValueError(f"time is {brief(when)}, but must be {_TIME.wanted}")
     detail = read_detail(kind, stored)

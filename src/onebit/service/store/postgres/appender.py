@@ -18,7 +18,7 @@ import psycopg
 from onebit.service.store.cache import DecisionCache
 from onebit.service.store.clock import DatabaseClock
 from onebit.service.store.errors import ForeignWriteError, LogError, RowsTakenError, StaleError
-from onebit.service.store.forgetting import TABLES, Forgetting, Forgotten, find_span, hash_ids, take_out
+from onebit.service.store.forgetting import TABLES, Forgetting, Forgotten, hash_ids, take_out
 from onebit.service.store.postgres.database import Watch, translate_sql
 from onebit.service.store.postgres.schema import (
     CHANNEL,
@@ -31,28 +31,35 @@ from onebit.service.store.postgres.schema import (
     log_error,
 )
 from onebit.service.store.postgres.tail import Tail
+from onebit.service.store.reader import Values
 from onebit.service.store.rows import ROW_TYPES, Row
 from onebit.service.store.submission import Outcome, Submission
 
 PATIENCE_S = 10.0  # for a transaction with its wait for a standby, before it is cancelled
 ERASING_S = 10  # wait for readers when tables are rewritten
 SILENCE_S = 5.0  # further wait for a silent server
-HEAD = "SELECT log, seq, protocol, cpu, greatest(time, extract(epoch FROM clock_timestamp())::float8) FROM head"
+HEAD = (
+    "SELECT log, seq, protocol, cpu, greatest(time, extract(epoch FROM clock_timestamp())::float8), "
+    "(SELECT coalesce(max(seq), 0) FROM changes), (SELECT holder FROM leader) FROM head"
+)
 INSERTS = {
     table: f"INSERT INTO {table} VALUES ({', '.join(['%s'] * len(kind._fields))})" for table, kind in ROW_TYPES.items()
 }
-# Ids to be written that were forgotten, and references to deleted rows. If nothing was ever forgotten, nothing is searched.
-FORGOTTEN = (
-    "SELECT wanted.task, wanted.id FROM unnest(%s::bigint[], %s::text[], %s::bytea[]) AS wanted (task, id, hash) "
-    "JOIN forgotten ON (forgotten.task, forgotten.hash) = (wanted.task, wanted.hash)"
+# Ids to be written that exist or were forgotten, answers of decisions, and references to deleted rows. If nothing was ever forgotten, nothing
+# is searched for the last.
+IDS_TAKEN = (
+    "WITH wanted AS (SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bytea[]) AS wanted (task, id, hash)) "
+    "SELECT ids.task, ids.id FROM ids JOIN wanted ON (ids.task, ids.id) = (wanted.task, wanted.id) UNION ALL "
+    "SELECT wanted.task, wanted.id FROM wanted JOIN forgotten ON (forgotten.task, forgotten.hash) = (wanted.task, wanted.hash)"
 )
-POSITION = "split_part(split_part(name, '-', 2), '.', 1)::bigint"  # log position in the name of a snapshot
+ANSWERS = "SELECT decision, source, late FROM feedback WHERE decision = ANY(%s)"
 ORPHANS = (
     "SELECT seq FROM unnest(%s::bigint[]) AS wanted (seq) WHERE EXISTS (SELECT 1 FROM forgotten) "
     "AND NOT EXISTS (SELECT 1 FROM decisions d WHERE d.seq = wanted.seq) UNION ALL "
     "SELECT seq FROM unnest(%s::bigint[]) AS wanted (seq) WHERE EXISTS (SELECT 1 FROM forgotten) "
     "AND NOT EXISTS (SELECT 1 FROM feedback f WHERE f.seq = wanted.seq)"
 )
+POSITION = "split_part(split_part(name, '-', 2), '.', 1)::bigint"  # log position in the name of a snapshot
 LOG = logging.getLogger("onebit.service")
 STALE = StaleError("another node has written to the log meanwhile")
 TAKEN = RowsTakenError("another node has written to the log meanwhile")
@@ -129,13 +136,11 @@ class PostgresAppender:
     def sync(self) -> None:
         """Do nothing: `flush` of the store puts committed rows on disk."""
 
-    def span(self, order: Forgetting) -> tuple[int, int] | None:
-        connection = self._connected()
-        with as_log_errors(), connection.transaction():
-            return find_span(_Translated(connection), order)
-
     def forget(self, order: Forgetting, when: float, token: str | None, known: int | None) -> Forgotten:
-        """Remove rows in one transaction, durable on return; the database sets the time, not `when`."""
+        """Remove rows in one transaction, durable on return; raise UnseenRowsError if some are too new.
+
+        The database sets the time, not `when`. Raise StaleError if there is a later change of any task than `known`.
+        """
         committing = False
         try:
             connection = self._connected()
@@ -143,7 +148,8 @@ class PostgresAppender:
             if known != view.last_change:
                 raise STALE
             seq = view.last + 1
-            forgotten = take_out(_Translated(connection), _deletable(connection, order, seq), order, seq, now, token)
+            translated = TranslatedConnection(connection)
+            forgotten = take_out(translated, _deletable(translated, order, seq), order, seq, now, token)
             if forgotten.rows:  # the head holds the time of the last row, by which nodes recognize the log
                 connection.execute("UPDATE head SET seq = %s, time = %s", (forgotten.seq, now))
             committing = True
@@ -189,44 +195,27 @@ class PostgresAppender:
 
     def _lock_and_read(self, connection: psycopg.Connection, group: Sequence[Submission]) -> tuple[float, _LockedView]:
         """Take the ordering lock; return the time and the state of the log that `group` depends on."""
-        ids = [(submission.task, decision.record.id) for submission in group for decision in submission.decisions]
+        made = [decision.record for submission in group for decision in submission.decisions]
         decisions = [given.decision.record.seq for submission in group for given in submission.feedback]
-        revised = [revision.feedback.seq for submission in group for revision in submission.revisions]
-        tasks = list({submission.task for submission in group})
+        revised = [given.row.seq for submission in group for given in submission.revisions]
+        ids = [row.id for row in made]
         with connection.pipeline():
             connection.execute("BEGIN")
             connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCKS, ORDERING))
             head = connection.execute(HEAD)
-            changed = connection.execute("SELECT coalesce(max(seq), 0) FROM changes")
-            tasks_changed = connection.execute(
-                "SELECT task, max(seq) FROM changes WHERE task = ANY(%s) GROUP BY task", (tasks,)
+            task_changes = connection.execute(
+                "SELECT task, max(seq) FROM changes WHERE task = ANY(%s) GROUP BY task",
+                (list({submission.task for submission in group}),),
             )
-            leader = connection.execute("SELECT holder FROM leader")
-            taken = answers = forgotten = None
-            if ids:
-                columns = [list(column) for column in zip(*ids, strict=True)]
-                taken = connection.execute(
-                    "SELECT ids.task, ids.id FROM ids JOIN unnest(%s::bigint[], %s::text[]) AS wanted (task, id) "
-                    "ON (ids.task, ids.id) = (wanted.task, wanted.id)",
-                    columns,
-                )
-                forgotten = connection.execute(FORGOTTEN, (*columns, hash_ids(self._key, columns[1])))
-            orphans = connection.execute(ORPHANS, (decisions, revised)) if decisions or revised else None
-            if decisions:
-                answers = connection.execute(
-                    "SELECT decision, source, late FROM feedback WHERE decision = ANY(%s)", (decisions,)
-                )
-        row, last_change, holder = head.fetchone(), changed.fetchone(), leader.fetchone()
-        assert row is not None
-        assert last_change is not None
-        assert holder is not None
-        log, seq, protocol, cpu, now = row
+            taken = connection.execute(IDS_TAKEN, ([row.task for row in made], ids, hash_ids(self._key, ids)))
+            answers = connection.execute(ANSWERS, (decisions,))
+            orphans = connection.execute(ORPHANS, (decisions, revised))
+        [(log, seq, protocol, cpu, now, last_change, holder)] = head.fetchall()
         self._refuse_foreign(log, seq, Fence(protocol, cpu))
         self._clock.set(now)
-        ids_taken = {*(taken.fetchall() if taken else ()), *(forgotten.fetchall() if forgotten else ())}
-        orphaned = {row[0] for row in orphans} if orphans else set()
-        view = _LockedView(seq, last_change[0], dict(tasks_changed.fetchall()), holder[0], ids_taken, {}, orphaned)
-        for decision, source, late in answers.fetchall() if answers else ():
+        orphaned = {decision for (decision,) in orphans}
+        view = _LockedView(seq, last_change, dict(task_changes.fetchall()), holder, set(taken), {}, orphaned)
+        for decision, source, late in answers:
             view.answers.setdefault(decision, set()).add((source, late))
         return now, view
 
@@ -298,17 +287,15 @@ class _LockedView:
         if not self.ids.isdisjoint(ids):
             return True
         answered = [(given.decision.record.seq, given.row) for given in submission.feedback]
-        about = (*(decision for decision, _ in answered), *(revision.feedback.seq for revision in submission.revisions))
+        about = (*(decision for decision, _ in answered), *(given.row.seq for given in submission.revisions))
         if not self.orphans.isdisjoint(about):
             return True
         for decision, row in answered:
-            assert row is not None
             for source, late in self.answers.get(decision, ()):
                 if late == row.late or source == row.source == "caller":  # only the first answer of a caller counts
                     return True
         self.ids |= ids
         for decision, row in answered:
-            assert row is not None
             self.answers.setdefault(decision, set()).add((row.source, row.late))
         return False
 
@@ -324,13 +311,13 @@ def _insert(cursor: psycopg.Cursor, accepted: Sequence[Submission]) -> None:
         cursor.execute("INSERT INTO ids SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bigint[])", columns)
 
 
-class _Translated:
+class TranslatedConnection:
     """A connection that accepts the SQL dialect shared by all stores."""
 
     def __init__(self, connection: psycopg.Connection) -> None:
         self._connection = connection
 
-    def execute(self, query: str, values: Sequence[Any] = ()) -> psycopg.Cursor:
+    def execute(self, query: str, values: Values = ()) -> psycopg.Cursor:
         return self._connection.execute(translate_sql(query), values)
 
     def executemany(self, query: str, rows: Sequence[Sequence[Any]]) -> None:
@@ -339,12 +326,11 @@ class _Translated:
 
 
 @contextmanager
-def _deletable(connection: psycopg.Connection, order: Forgetting, seq: int) -> Iterator[None]:
-    """Permit deletes in the open transaction; then also delete ids and older snapshots of the task."""
-    connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCKS, SNAPSHOTS))
+def _deletable(connection: TranslatedConnection, order: Forgetting, seq: int) -> Iterator[None]:
+    """Permit deletes in the open transaction; also delete the ids, and the snapshots of the task before `seq`."""
+    connection.execute("SELECT pg_advisory_xact_lock(?, ?)", (LOCKS, SNAPSHOTS))
     connection.execute("SET LOCAL onebit.forgetting TO 'on'")
+    names = [name for (name,) in connection.execute(order.names, order.values)]
     yield
-    connection.execute(
-        'DELETE FROM ids USING going WHERE ids.task = %s AND ids.id = going.name COLLATE "C"', (order.task,)
-    )
-    connection.execute(f"DELETE FROM snapshots WHERE task = %s AND {POSITION} < %s", (order.task, seq))
+    connection.execute("DELETE FROM ids WHERE task = ? AND id = ANY(?)", (order.task, names))
+    connection.execute(f"DELETE FROM snapshots WHERE task = ? AND {POSITION} < ?", (order.task, seq))

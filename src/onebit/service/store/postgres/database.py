@@ -19,7 +19,6 @@ from onebit.service.store.rows import Row
 
 SILENCE_S = 30.0  # of the server, before its connection is closed
 LOOK_S = 0.5
-_BYTES = re.compile(r"CAST\((\w+) AS BLOB\)")
 _NAMED = re.compile(r"(?<![:\w]):(\w+)")
 # Ids are looked up in a table of their own.
 _BY_ID = re.compile(r"((?:d\.)?)task = (\S+) AND (?:d\.)?id (IN \([^)]*\)|= :id)")
@@ -30,7 +29,6 @@ def translate_sql(query: str) -> str:
     """Translate the SQL shared by all stores into that of PostgreSQL and psycopg."""
     query = query.replace("%", "%%")
     query = _BY_ID.sub(r"\1seq IN (SELECT seq FROM ids WHERE task = \2 AND id \3)", query)
-    query = _BYTES.sub(r"convert_to(\1, 'UTF8')", query)
     return _NAMED.sub(r"%(\1)s", query).replace("?", "%s")
 
 
@@ -117,12 +115,6 @@ class PostgresDatabase:
                 return taken(rows)
             finally:
                 rows.close()  # type: ignore[attr-defined]
-
-    def last_seq(self) -> int:
-        return int(self.rows("SELECT seq FROM head")[0][0])
-
-    def last_time(self) -> float:
-        return float(self.rows("SELECT time FROM head")[0][0])
 
     def close(self) -> None:
         if self._connection is not None:

@@ -29,8 +29,9 @@ from onebit.service.store.postgres.schema import (
 )
 from onebit.service.store.postgres.tail import Tail
 from onebit.service.store.postgres.tokens import PostgresTokens
+from onebit.service.store.queries import LAST
 from onebit.service.store.reader import Reader
-from onebit.service.store.rows import NAMES, ROW_TYPES, Row
+from onebit.service.store.rows import ROW_TYPES, Row
 from onebit.service.store.snapshots import Snapshots, refuse_lost_rows
 from onebit.service.store.submission import Keys
 from onebit.service.tokens import Tokens
@@ -38,12 +39,11 @@ from onebit.service.tokens import Tokens
 LOG = logging.getLogger("onebit.service")
 PART_BYTES = 2**23  # bytes of a snapshot
 LAST_FORGOTTEN = "SELECT max(seq) FROM changes WHERE task = %s AND kind = 'changed' AND detail LIKE '%%\"forgotten\"%%'"
-_LAST = ", ".join(f"(SELECT max(seq) FROM {table})" for table in NAMES)
 CONTRADICTIONS = (  # table, message, and a query that finds the fault
     (
         "head",
         "says that the log ends where it does not",
-        f"SELECT 1 FROM head WHERE seq <> coalesce(greatest({_LAST}), 0)",
+        f"SELECT 1 FROM head WHERE seq <> ({LAST})",
     ),
     (
         "ids",

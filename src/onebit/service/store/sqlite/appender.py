@@ -20,22 +20,21 @@ from typing import Any, NamedTuple
 from onebit.errors import OnebitError
 from onebit.service.store.cache import DecisionCache
 from onebit.service.store.errors import ForeignWriteError, LogError
-from onebit.service.store.forgetting import TABLES, Forgetting, Forgotten, find_span, take_out
+from onebit.service.store.forgetting import TABLES, Forgetting, Forgotten, take_out
+from onebit.service.store.queries import LAST
 from onebit.service.store.rows import NAMES, ROW_TYPES, DecisionRow, Row
 from onebit.service.store.sqlite.packing import pack_numbers, pack_probabilities
 from onebit.service.store.sqlite.schema import (
     PACKED_COLUMNS,
     as_log_errors,
     connect_to_write,
-    last_seq,
     open_or_create,
     reason,
 )
 from onebit.service.store.submission import Keys, Outcome, Submission, count_rows
 
 LOG = logging.getLogger("onebit.service")
-_ENDS = ", ".join(f"coalesce((SELECT max(seq) FROM {table}), 0)" for table in NAMES)
-STATE = f"SELECT (SELECT service FROM owner), max({_ENDS})"
+STATE = f"SELECT (SELECT service FROM owner), ({LAST})"
 # Errors of a commit before its last page is in the journal. After any other error, as of an fsync, the outcome is unknown.
 UNDONE = ("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_READONLY", "SQLITE_IOERR_WRITE")
 WRITTEN_BY_OTHERS = "PRAGMA data_version"  # changes when another connection commits
@@ -74,12 +73,14 @@ class SqliteAppender:
 
     @property
     def last(self) -> int:
+        """Seq of the last row known to be on disk."""
         return self._last
 
     def append(self, group: Sequence[Submission]) -> list[Outcome]:
-        """Write all submissions that are not stale, or none; return the outcome of each.
+        """Write all submissions that are not stale, or none; return for each why it was left out, or None.
 
-        An empty group tests whether the log can be written.
+        An empty group tests whether the log can be written. Raise LogError if nothing could be written, and ForeignWriteError if nothing ever
+        will be again.
         """
         outcomes: list[Outcome] = []
         accepted: list[Submission] = []
@@ -149,12 +150,11 @@ class SqliteAppender:
         finally:
             os.close(journal)
 
-    def span(self, order: Forgetting) -> tuple[int, int] | None:
-        with as_log_errors():
-            self.connection.execute("PRAGMA temp_store = MEMORY")
-            return find_span(self.connection, order)
-
     def forget(self, order: Forgetting, when: float, token: str | None, known: int | None) -> Forgotten:
+        """Remove rows in one transaction, durable on return; raise UnseenRowsError if some are too new.
+
+        `known` is for logs to which other nodes write too.
+        """
         try:
             self.connection.execute("PRAGMA secure_delete = ON")
             self.connection.execute("PRAGMA temp_store = MEMORY")
@@ -205,7 +205,7 @@ class SqliteAppender:
         try:
             self.connection.execute("BEGIN IMMEDIATE")
             self.connection.execute("UPDATE owner SET service = ?", (self._service,))
-            last = last_seq(self.connection)
+            last: int = self.connection.execute(LAST).fetchone()[0]
             self.connection.execute("COMMIT")
         except BaseException:
             self.connection.close()

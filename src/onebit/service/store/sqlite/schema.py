@@ -16,7 +16,7 @@ from onebit.contract.files import write_atomically
 from onebit.errors import InputError, OnebitError
 from onebit.service.store.errors import DamagedLogError, LogError
 from onebit.service.store.reader import Values
-from onebit.service.store.rows import LATEST, NAMES, ROW_TYPES, DecisionRow, Flag, Row, define_columns
+from onebit.service.store.rows import NAMES, ROW_TYPES, DecisionRow, Flag, Row, define_columns
 from onebit.service.store.sqlite.packing import unpack
 
 FILE = "onebit.db"
@@ -141,6 +141,7 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
         connection = _connected(path, "ro&immutable=1" if alone else "ro")
         try:
             _check(connection, path)
+            connection.text_factory = _text
             connection.create_function("unpack", 1, unpack, deterministic=True)
             connection.executescript(f"PRAGMA temp_store = MEMORY;{_AS_READ}")
         except BaseException:
@@ -205,22 +206,6 @@ def _expected() -> dict[str, tuple[str, str, str]]:
         return _schema(connection)
 
 
-def last_seq(connection: sqlite3.Connection) -> int:
-    """Return the seq of the last row of the log, or 0 if it is empty."""
-    ends = [connection.execute(f"SELECT max(seq) FROM {table}").fetchone()[0] for table in NAMES]
-    return max((end for end in ends if end is not None), default=0)
-
-
-def last_time(connection: sqlite3.Connection) -> float:
-    """Return the time of the last row with a valid time, or 0."""
-    newest = "WHERE typeof(time) = 'real' AND abs(time) <= ? ORDER BY seq DESC LIMIT 1"
-    found = [
-        connection.execute(f"SELECT seq, time FROM {table} {newest}", (LATEST,)).fetchone() or (0, 0.0)
-        for table in NAMES
-    ]
-    return float(max(found)[1])
-
-
 def reason(error: Exception) -> str:
     """Return why the log cannot be written or read, as a message."""
     name = getattr(error, "sqlite_errorname", "") or ""
@@ -261,32 +246,16 @@ class SqliteDatabase:
         self.connection = connect_to_read(path)
 
     def rows(self, query: str, values: Values = (), taken: Callable[[Iterator[Row]], list[Row]] = list) -> list[Row]:
-        try:
+        """Return the rows of a query, or those that `taken` selects from an iterator over them."""
+        with as_log_errors():
             return taken(self.connection.execute(query, values))
-        except sqlite3.Error as error:
-            if "decode to UTF-8" not in str(error):
-                raise log_error(error) from error
-        self.connection.text_factory = _text  # slower, hence only now
-        try:
-            with as_log_errors():
-                return taken(self.connection.execute(query, values))
-        finally:
-            self.connection.text_factory = str
-
-    def last_seq(self) -> int:
-        with as_log_errors():
-            return last_seq(self.connection)
-
-    def last_time(self) -> float:
-        with as_log_errors():
-            return last_time(self.connection)
 
     def close(self) -> None:
         self.connection.close()
 
 
 def _text(stored: bytes) -> str | bytes:
-    """Decode a text, or return its bytes if it is not valid UTF-8."""
+    """Decode a text, or return its bytes if it is not valid UTF-8, since the disk has altered it."""
     try:
         return stored.decode()
     except UnicodeDecodeError:
