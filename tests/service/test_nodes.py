@@ -303,14 +303,13 @@ def test_no_follower_passes_a_row_that_is_committed_later(postgres: Server) -> N
             told: list[tuple[int, dict[tuple[int, str], int]]] = []
             assert isinstance(service.store, PostgresStore)
             listening = service.store._tail
-            assert listening is not None
-            real = listening._tell
+            real = listening.tell
 
             def tell(last: int, counts: Mapping[tuple[int, str], int]) -> None:
                 told.append((last, dict(counts)))
                 real(last, counts)
 
-            listening._tell = tell
+            listening.tell = tell
             before = service.commits.last
             ended = threading.Event()
 

@@ -18,6 +18,7 @@ import pytest
 from onebit.service.errors import RequestError, UnavailableError, UnfinishedError
 from onebit.service.requests import NewLearner
 from onebit.service.service import Service
+from onebit.service.store.cache import DecisionCache
 from onebit.service.store.errors import ForeignWriteError, LogError
 from onebit.service.store.forgetting import Forgetting
 from onebit.service.store.rows import NAMES
@@ -220,7 +221,7 @@ def test_no_number_is_given_twice_after_rows_were_forgotten_though_the_commit_fa
             await decided(service, "a")
 
     run(work())
-    appender = SqliteAppender(tmp_path / FILE, lambda *_: None)
+    appender = SqliteAppender(tmp_path / FILE, lambda *_: None, DecisionCache())
     with closing(appender):
         appender.append([])  # the end of the log has been looked at
         task = appender.connection.execute("SELECT task FROM decisions").fetchone()[0]

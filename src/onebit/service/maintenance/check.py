@@ -10,7 +10,6 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +22,7 @@ from onebit.service.store.queries import find_link_faults, select_list
 from onebit.service.store.reader import Reader
 from onebit.service.store.rows import (
     NAMES,
+    ROW_TYPES,
     ChangeRow,
     DecisionRow,
     FeedbackRow,
@@ -35,6 +35,10 @@ from onebit.service.store.task_history import apply_change
 from onebit.service.task import TaskInfo, read_detail
 
 MOST_FAULTS = 100  # listed; further ones are only counted
+REFERENCES = {  # rows that the rows of a table refer to
+    "feedback": "decisions d WHERE d.seq = feedback.decision",
+    "revisions": "feedback f WHERE f.seq = revisions.feedback",
+}
 
 
 class Fault(NamedTuple):
@@ -107,7 +111,8 @@ def _check_log(reader: Reader, report: Report) -> Iterable[int]:
     are_gaps_forgotten = _are_gaps_forgotten(reader, last)
     tasks: dict[int, TaskInfo] = {}
     before = 0
-    for seq, table, row in _records(reader, last):
+    for table, row, task_there in _read_rows(reader, last):
+        seq = row.seq
         report.counts[table] += 1
         if seq == before:
             report.add(f"row {seq}", "is there more than once: two services have written to this log")
@@ -116,7 +121,7 @@ def _check_log(reader: Reader, report: Report) -> Iterable[int]:
         elif seq > before + 1 and not are_gaps_forgotten:
             report.add(f"row {before + 1}", f"and all up to row {seq - 1} are missing")
         before = seq
-        for fault in _CHECKS[table](tasks, row):
+        for fault in _CHECKS[table](tasks, row, task_there):
             report.add(f"row {seq} of {table}", fault)
     report.counts["tasks"] = sum(task.deleted is None for task in tasks.values())
     return tasks
@@ -133,39 +138,31 @@ def _are_gaps_forgotten(reader: Reader, last: int) -> bool:
     return forgotten > 0 and there + forgotten == last
 
 
-def _records(reader: Reader, last: int) -> Iterator[tuple[int, str, Row]]:
-    """Yield all rows with their tables, by number; duplicates in the order of the tables."""
-    queries = {
-        "changes": f"SELECT {select_list(ChangeRow, 'changes')} FROM changes WHERE seq",
-        "decisions": f"SELECT {select_list(DecisionRow)} FROM decisions d WHERE seq",
-        "feedback": (
-            f"SELECT {select_list(FeedbackRow, 'f')}, d.task FROM feedback f "
-            "LEFT JOIN decisions d ON d.seq = f.decision WHERE f.seq"
-        ),
-        "revisions": (
-            f"SELECT {select_list(RevisionRow, 'r')}, f.task FROM revisions r "
-            "LEFT JOIN feedback f ON f.seq = r.feedback WHERE r.seq"
-        ),
-    }
+def _read_rows(reader: Reader, last: int) -> Iterator[tuple[str, Any, int | None]]:
+    """Yield all rows with their table and the task of the row that they refer to, by number.
 
-    def of(number: int, table: str) -> Iterator[tuple[int, int, Row]]:
-        for row in itertools.chain.from_iterable(reader.pages(queries[table], last)):
-            yield row[0], number, row
+    Duplicates come in the order of the tables.
+    """
 
-    streams = (of(number, table) for number, table in enumerate(NAMES))
-    for seq, number, row in heapq.merge(*streams, key=lambda one: one[:2]):
-        yield seq, NAMES[number], row
+    def read_table(order: int, table: str) -> Iterator[tuple[int, int, Row]]:
+        of_reference = f"(SELECT task FROM {REFERENCES[table]})" if table in REFERENCES else "NULL"
+        query = f"SELECT {select_list(ROW_TYPES[table], table)}, {of_reference} FROM {table} WHERE seq"
+        for row in itertools.chain.from_iterable(reader.pages(query, last)):
+            yield row[0], order, row
+
+    tables = (read_table(order, table) for order, table in enumerate(NAMES))
+    for _, order, row in heapq.merge(*tables, key=lambda one: one[:2]):
+        yield NAMES[order], ROW_TYPES[NAMES[order]]._make(row[:-1]), row[-1]
 
 
-def _find_change_faults(tasks: dict[int, TaskInfo], row: Row) -> Iterator[str]:
+def _find_change_faults(tasks: dict[int, TaskInfo], row: ChangeRow, _: None) -> Iterator[str]:
     try:
-        apply_change(tasks, ChangeRow._make(row))
+        apply_change(tasks, row)
     except (ValueError, OnebitError) as error:
         yield str(error)
 
 
-def _find_decision_faults(tasks: dict[int, TaskInfo], row: Row) -> Iterator[str]:
-    decision = DecisionRow(*row)
+def _find_decision_faults(tasks: dict[int, TaskInfo], decision: DecisionRow, _: None) -> Iterator[str]:
     yield from find_faults(decision, column_tests(DecisionRow))
     if decision.propensity == 0.0:
         yield "propensity is 0.0, and what is never played was played"
@@ -194,12 +191,12 @@ def _find_decision_faults(tasks: dict[int, TaskInfo], row: Row) -> Iterator[str]
         yield f"x {error}"
 
 
-def _find_answer_faults(kind: Any, what: str, tasks: dict[int, TaskInfo], row: Row) -> Iterator[str]:
-    """Yield the faults of a feedback or revision; `what` names the column of the row that it refers to."""
-    *columns, task_there = row
-    answer = kind(*columns)
+def _find_answer_faults(
+    tasks: dict[int, TaskInfo], answer: FeedbackRow | RevisionRow, task_there: int | None
+) -> Iterator[str]:
+    kind: Any = type(answer)
     yield from find_faults(answer, column_tests(kind))
-    yield from find_link_faults(answer, what, task_there, answer.task)
+    yield from find_link_faults(answer, task_there, answer.task)
     known = tasks.get(answer.task)
     if known is None:
         yield f"task {answer.task} was not created before it"
@@ -207,11 +204,11 @@ def _find_answer_faults(kind: Any, what: str, tasks: dict[int, TaskInfo], row: R
         yield from find_faults(answer, column_tests(kind, len(known.classes)))
 
 
-_CHECKS: dict[str, Callable[[dict[int, TaskInfo], Row], Iterator[str]]] = {
+_CHECKS: dict[str, Callable[..., Iterator[str]]] = {
     "changes": _find_change_faults,
     "decisions": _find_decision_faults,
-    "feedback": partial(_find_answer_faults, FeedbackRow, "decision"),
-    "revisions": partial(_find_answer_faults, RevisionRow, "feedback"),
+    "feedback": _find_answer_faults,
+    "revisions": _find_answer_faults,
 }
 
 

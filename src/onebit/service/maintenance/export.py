@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, get_args, get_type_hints
+from typing import Any, BinaryIO, NamedTuple, get_type_hints
 
 import orjson
 
@@ -17,12 +17,12 @@ from onebit.contract.installation import install_command
 from onebit.contract.validation import ClassName
 from onebit.errors import InputError, MissingExtraError
 from onebit.features.named import words_in
+from onebit.service.inputs import X
 from onebit.service.store.queries import DecisionRecord
 from onebit.service.task import TaskInfo
 from onebit.version import VERSION
 
 FIELDS = tuple(DecisionRecord.__dataclass_fields__)
-NULLABLE = {name for name, hint in get_type_hints(DecisionRecord).items() if type(None) in get_args(hint)}
 GROUP_ROWS = 1 << 14  # per Parquet row group, or fewer if rows are long
 GROUP_NUMBERS = 1 << 20
 MEANT = frozenset(":|%")  # special in Vowpal Wabbit or in the escape, as are spaces and unprintable characters
@@ -188,39 +188,22 @@ def _schema(task: TaskInfo) -> Any:
 
     text, number, numbers = arrow.string(), arrow.float64(), arrow.list_(arrow.float64())
     name = arrow.int64() if all(isinstance(one, int) for one in task.classes) else text
-    x = {"numbers": numbers, "dict": arrow.map_(text, number), "text": text}[task.inputs.kind]
-    columns = {
-        "seq": arrow.int64(),
-        "id": text,
-        "time": number,
-        "label": name,
-        "greedy": name,
-        "propensity": number,
-        "weight": number,
-        "notes": numbers,
-        "probabilities": numbers,
-        "version": text,
-        "mode": text,
-        "x": x,
-        "right": arrow.bool_(),
-        "feedback_time": number,
-        "late": arrow.bool_(),
-        "source": text,
-        "shown": name,
-        "shown_propensity": number,
-        "reward": number,
-        "truth": name,
-        "revised_time": number,
-        "among": arrow.list_(name),
-        "complete": arrow.bool_(),
-        "raw": number,
-        "confidence": number,
-        "sure": number,
-        "unsure": arrow.bool_(),
+    kinds: dict[Any, Any] = {
+        int: arrow.int64(),
+        float: number,
+        bool: arrow.bool_(),
+        str: text,
+        ClassName: name,
+        list[ClassName]: arrow.list_(name),
+        tuple[float, float]: numbers,
+        tuple[float, ...]: numbers,
+        X: {"numbers": numbers, "dict": arrow.map_(text, number), "text": text}[task.inputs.kind],
     }
+    nullable = {kind | None: stored for kind, stored in kinds.items()}
+    columns = {**get_type_hints(DecisionRecord), "unsure": bool}
     about = {"version": VERSION, "task": task.name, "classes": task.classes, "features": task.features}
     return arrow.schema(
-        [arrow.field(one, kind, nullable=one in NULLABLE) for one, kind in columns.items()],
+        [arrow.field(one, (kinds | nullable)[kind], nullable=kind in nullable) for one, kind in columns.items()],
         metadata={"onebit": json.dumps(about)},
     )
 

@@ -97,8 +97,7 @@ class DecisionCache:
     Use the methods by id in one context (an event loop, or under a lock); those by number are safe on any thread.
     """
 
-    def __init__(self, most: int | None = None) -> None:
-        self._most = MOST if most is None else most
+    def __init__(self) -> None:
         self._by_id: OrderedDict[tuple[int, str], CachedDecision] = OrderedDict()
         self._lock = threading.Lock()  # guards what is found by number
         self._decisions: deque[CachedDecision] = deque()  # in log order, like the feedback
@@ -116,7 +115,7 @@ class DecisionCache:
         """Cache decisions, evicting the oldest; those with rows still being written are never evicted."""
         for decision in decisions:
             self._by_id[decision.record.task, decision.record.id] = decision
-        for _ in range(len(self._by_id) - self._most):
+        for _ in range(len(self._by_id) - MOST):
             key, old = self._by_id.popitem(last=False)
             if old.ticket is not None or old.feedback_ticket is not None:
                 self._by_id[key] = old

@@ -19,31 +19,28 @@ class LogHealth:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._damage: str | None = None  # damage of the log itself, which does not pass
-        self._unreadable: str | None = None
+        self.failing: str | None = None  # why the log cannot be read now
+        self._is_damaged = False  # damage of the log itself does not pass
         self._probed = -math.inf
-
-    @property
-    def failing(self) -> str | None:
-        """Why the log cannot be read now, or None."""
-        return self._damage or self._unreadable
 
     def record_failure(self, error: LogError) -> str:
         """Record that a request could not read the log; return the reason as a message."""
-        self._unreadable = f"the log cannot be read: {error}"
-        if error.damaged:
-            self._damage = self._unreadable
-        return self._unreadable
+        self.failing = f"the log cannot be read: {error}"
+        self._is_damaged |= error.damaged
+        return self.failing
 
     def record_success(self) -> None:
         """Record that a request could read the log, which clears a passing failure."""
-        self._unreadable = None
+        if not self._is_damaged:
+            self.failing = None
 
     async def probe(self) -> None:
         """Test whether the log can be read, over a new connection: open ones may answer from memory."""
         if time.monotonic() - self._probed >= PROBED_S:
             self._probed = time.monotonic()
-            self._unreadable = await asyncio.to_thread(self._look)
+            failing = await asyncio.to_thread(self._look)
+            if not self._is_damaged:
+                self.failing = failing
 
     def _look(self) -> str | None:
         try:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.validation import ClassName
-from onebit.service.inputs import decode_indices, decode_numbers
+from onebit.service.inputs import X, decode_indices, decode_numbers
 from onebit.service.store.rows import (
     NAMES,
     BadRecordError,
@@ -185,7 +185,7 @@ class DecisionRecord:
     notes: tuple[float, float]
     propensity: float
     probabilities: tuple[float, ...]
-    x: list[float] | dict[str, float] | str
+    x: X
     right: bool | None = None
     feedback_time: float | None = None
     late: bool = False
@@ -238,7 +238,7 @@ def check_links(of: Expected, rows: Sequence[AnsweredDecision[DecisionRow]]) -> 
     """Raise BadRecordError if a feedback refers to a decision of another task, or is incomplete."""
     for decision, feedback, revision in rows:
         assert feedback is not None
-        for fault in find_link_faults(feedback, "decision", decision.task, of.task):
+        for fault in find_link_faults(feedback, decision.task, of.task):
             raise BadRecordError(of.name, "feedback", feedback.seq, fault)
         if revision is not None:
             check_revisions(of, [revision])
@@ -249,17 +249,17 @@ def check_links(of: Expected, rows: Sequence[AnsweredDecision[DecisionRow]]) -> 
 def check_revisions(of: Expected, rows: Sequence[RevisionRow]) -> None:
     """Raise BadRecordError if a row cannot be a revision of the task; its `task` is that of its feedback."""
     for row in rows:
-        for fault in find_link_faults(row, "feedback", row.task, of.task):
+        for fault in find_link_faults(row, row.task, of.task):
             raise BadRecordError(of.name, "revisions", row.seq, fault)
     of.check("revisions", rows)
 
 
-def find_link_faults(row: FeedbackRow | RevisionRow, what: str, task_there: int | None, task: int) -> Iterator[str]:
-    """Yield what is wrong with the decision or feedback that column `what` refers to, and with what was shown.
+def find_link_faults(row: FeedbackRow | RevisionRow, task_there: int | None, task: int) -> Iterator[str]:
+    """Yield what is wrong with the decision or feedback that a row refers to, and with what was shown.
 
     `task_there` is the task of the row with that number, or None if there is no such row.
     """
-    number = getattr(row, what)
+    what, number = ("decision", row.decision) if isinstance(row, FeedbackRow) else ("feedback", row.feedback)
     if task_there is None:
         yield f"its {what}, row {number}, is not there"
     elif task_there != task or number >= row.seq:

@@ -8,8 +8,9 @@ A submission based on outdated facts is left out, and the rest of the group is w
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,11 +87,10 @@ class PostgresAppender:
         self._fence = Fence.of_this_node()
         self._connection: psycopg.Connection | None = None
         self._warnings: list[str] = []
+        self._is_committing = False
         self._began: float | None = None  # start of the current transaction, in the time of the watch
         with as_log_errors():
-            row = self._connected().execute("SELECT key FROM erasure").fetchone()
-        assert row is not None
-        self._key = bytes(row[0])
+            [(self._key,)] = self._connected().execute("SELECT key FROM erasure").fetchall()
 
     @property
     def last(self) -> int:
@@ -98,40 +98,49 @@ class PostgresAppender:
         return self._tail.position
 
     def append(self, group: Sequence[Submission]) -> list[Outcome]:
-        committing = False
         self._began = self._watch.now
-        watched = ExitStack()
+        try:
+            with self._transaction(group, PATIENCE_S + SILENCE_S) as (connection, now, view):
+                outcomes = [view.take(submission, now) for submission in group]
+                accepted = [submission for submission, refusal in zip(group, outcomes, strict=True) if refusal is None]
+                with connection.pipeline():
+                    with connection.cursor() as cursor:
+                        _insert(cursor, accepted)
+                        if accepted:
+                            cursor.execute("UPDATE head SET seq = %s, time = %s", (view.last, now))
+                        else:
+                            cursor.execute("UPDATE head SET beats = beats + 1")
+                    self._is_committing = True
+                    connection.execute("COMMIT")
+                self._cache.note_written(accepted)
+        finally:
+            self._began = None
+        return outcomes
+
+    @contextmanager
+    def _transaction(
+        self, group: Sequence[Submission], patience_s: float = math.inf
+    ) -> Iterator[tuple[psycopg.Connection, float, _LockedView]]:
+        """Take the ordering lock for a block that ends with COMMIT; yield the time and the state of the log.
+
+        If it fails, the connection is closed, so that the server rolls back what was not committed.
+        """
+        self._is_committing = False
         try:
             connection = self._connected()
             self._warnings.clear()
-            watched.enter_context(self._watch.over(connection, PATIENCE_S + SILENCE_S))
-            now, view = self._lock_and_read(connection, group)
-            outcomes = [view.take(submission, now) for submission in group]
-            accepted = [submission for submission, refusal in zip(group, outcomes, strict=True) if refusal is None]
-            with connection.pipeline():
-                with connection.cursor() as cursor:
-                    _insert(cursor, accepted)
-                    if accepted:
-                        cursor.execute("UPDATE head SET seq = %s, time = %s", (view.last, now))
-                    else:
-                        cursor.execute("UPDATE head SET beats = beats + 1")
-                committing = True
-                connection.execute("COMMIT")
-            self._cache.note_written(accepted)
-            if self._warnings:  # rows were committed, but waiting for the standby was given up
-                raise LogError(self._warnings[0], unknown=True)
-            connection.execute(f"NOTIFY {CHANNEL}")
+            with self._watch.over(connection, patience_s):
+                yield connection, *self._lock_and_read(connection, group)
+                if self._warnings:  # rows were committed, but waiting for the standby was given up
+                    raise LogError(self._warnings[0], unknown=True)
+                connection.execute(f"NOTIFY {CHANNEL}")
         except psycopg.Error as error:
             lost = self._connection is None or self._connection.closed or self._connection.broken
             self._give_up()
-            raise log_error(error, unknown=committing and lost) from error
+            raise log_error(error, unknown=self._is_committing and lost) from error
         except BaseException:
             self._give_up()
             raise
-        finally:
-            self._began = None
-            watched.close()
-        return outcomes
 
     def sync(self) -> None:
         """Do nothing: `flush` of the store puts committed rows on disk."""
@@ -141,26 +150,15 @@ class PostgresAppender:
 
         The database sets the time, not `when`. Raise StaleError if there is a later change of any task than `known`.
         """
-        committing = False
-        try:
-            connection = self._connected()
-            now, view = self._lock_and_read(connection, ())
+        with self._transaction(()) as (connection, now, view):
             if known != view.last_change:
                 raise STALE
-            seq = view.last + 1
-            translated = TranslatedConnection(connection)
+            seq, translated = view.last + 1, TranslatedConnection(connection)
             forgotten = take_out(translated, _deletable(translated, order, seq), order, seq, now, token)
             if forgotten.rows:  # the head holds the time of the last row, by which nodes recognize the log
                 connection.execute("UPDATE head SET seq = %s, time = %s", (forgotten.seq, now))
-            committing = True
+            self._is_committing = True
             connection.execute("COMMIT")
-            connection.execute(f"NOTIFY {CHANNEL}")
-        except psycopg.Error as error:
-            self._give_up()
-            raise log_error(error, unknown=committing) from error
-        except BaseException:
-            self._give_up()
-            raise
         return forgotten
 
     def erase(self) -> bool:
@@ -170,8 +168,7 @@ class PostgresAppender:
         """
         try:
             with connect(self._address) as connection:
-                row = connection.execute("SELECT due FROM erasure").fetchone()
-                if row is None or not row[0]:
+                if connection.execute("SELECT due FROM erasure").fetchall() == [(False,)]:
                     return True
                 connection.execute(f"SET lock_timeout TO '{ERASING_S}s'")
                 for table in (*TABLES, "ids", "snapshots"):

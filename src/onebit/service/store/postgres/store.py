@@ -118,31 +118,33 @@ class PostgresStore:
         self._tokens = PostgresTokens(address)
         self._clock = DatabaseClock()
         self._watch = Watch()
-        self._tail: Tail | None = None
+        self._tail = Tail(address, self._join, self._look, self._watch)
         self._appender: PostgresAppender | None = None
-        self._presence: psycopg.Connection | None = None
 
     @property
     def lease(self) -> str | None:
-        return None if self._tail is None else self._tail.lease.holder
+        """The leader's lease while this process holds it, else None.
+
+        The leader writes snapshots, records silence and trains.
+        """
+        return self._tail.lease.holder
 
     @property
     def failing(self) -> str | None:
-        return None if self._tail is None else self._tail.failing
+        """Why this process cannot follow the log now, or None."""
+        return self._tail.failing
 
     @property
     def lag_s(self) -> float:
-        return 0.0 if self._tail is None else time.monotonic() - self._tail.heard
+        """Seconds since this process last knew where the log ends."""
+        return time.monotonic() - self._tail.heard
 
     def take(self) -> None:
         """Create missing tables and join the nodes, which must be of one kind."""
         try:
             with as_input_errors(self.name):
                 create_tables(self.address)
-                self._presence = connect(self.address)
-                self._join(self._presence)
-                with as_log_errors():
-                    self._tokens.look(self._presence)
+                self._tail.connect()
         except BaseException:
             self.release()
             raise
@@ -151,9 +153,7 @@ class PostgresStore:
         """Register this node as long as the connection lasts; raise InputError beside nodes of another kind."""
         mine = Fence.of_this_node()
         with as_log_errors(), connection.transaction():
-            row = connection.execute("SELECT protocol, cpu FROM head FOR UPDATE").fetchone()
-            assert row is not None
-            theirs = Fence(*row)
+            [theirs] = map(Fence._make, connection.execute("SELECT protocol, cpu FROM head FOR UPDATE"))
             if theirs != mine:
                 alone = connection.execute("SELECT pg_try_advisory_xact_lock(%s, %s)", (LOCKS, NODES)).fetchone()
                 if theirs.protocol > mine.protocol or alone is None or not alone[0]:
@@ -167,12 +167,11 @@ class PostgresStore:
 
     def check(self) -> None:
         with connect(self.address) as connection, as_log_errors():
-            row = connection.execute("SELECT seq FROM head").fetchone()
+            [(last,)] = connection.execute("SELECT seq FROM head").fetchall()
             names = connection.execute("SELECT DISTINCT task, name FROM snapshots").fetchall()
-        assert row is not None
         snapshots = [(f"the snapshot {task}/{name}", name) for task, name in names]
         advice = "restore the database from a backup, or delete the rows of onebit.snapshots to go on without them"
-        refuse_lost_rows(self.name, row[0], snapshots, advice)
+        refuse_lost_rows(self.name, last, snapshots, advice)
 
     def find_faults(self) -> tuple[int, list[tuple[str, str]]]:
         """Return the version of the tables, and where they contradict each other."""
@@ -180,31 +179,25 @@ class PostgresStore:
             refuse_unknown(self.address)
         with connect(self.address) as connection, as_log_errors(), connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")  # others may write meanwhile
-            row = connection.execute("SELECT version FROM head").fetchone()
-            assert row is not None
+            [(version,)] = connection.execute("SELECT version FROM head").fetchall()
             faults = [(table, what) for table, what, query in CONTRADICTIONS if connection.execute(query).fetchone()]
-        return int(row[0]), faults
+        return version, faults
 
     def release(self) -> None:
-        if self._tail is not None:
-            self._tail.stop()
-            self._tail = None
+        self._tail.stop()
         self._watch.stop()
         if self._appender is not None:
             self._appender.close()
             self._appender = None
-        if self._presence is not None:
-            self._presence.close()
-            self._presence = None
 
     def appender(self, committed: Callable[[int, Keys], None]) -> PostgresAppender:
         """Return an appender; the tail announces the rows of this node and of others."""
-        self._tail = Tail(self.address, committed, self._join, self._look, self._watch)
+        self._tail.tell = committed
         self._appender = PostgresAppender(self.address, self._tail, self._clock, self._watch, self._soon, self.cache)
         return self._appender
 
     def _look(self, connection: psycopg.Connection) -> None:
-        """Check for new tokens and late transactions. Called on the thread of the tail."""
+        """Check for new tokens and late transactions."""
         self._tokens.look(connection)
         if self._appender is not None:
             self._appender.cancel_late()
@@ -219,8 +212,7 @@ class PostgresStore:
         with connect(self.address) as connection, as_log_errors(), connection.transaction():
             connection.execute("SET LOCAL idle_in_transaction_session_timeout TO 0")
             connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCKS, ORDERING))
-            head = connection.execute("SELECT seq FROM head").fetchone()
-            if head is None or head[0] != 0:
+            if connection.execute("SELECT seq FROM head").fetchall() != [(0,)]:
                 raise InputError(f"{self.name} has a log already: give a database in which there is none")
             for table, pages in tables:
                 for rows in pages:
@@ -233,7 +225,6 @@ class PostgresStore:
             connection.execute("UPDATE head SET seq = %s, time = %s", (seq, time))
 
     def start(self) -> None:
-        assert self._tail is not None
         self._watch.start()
         self._tail.start()
 

@@ -84,25 +84,23 @@ class Lease:
 
 
 class Tail:
-    """Follows the log of a database from its end on."""
+    """The connection by which a node takes part in a log, and the thread that follows the log from its end on."""
+
+    log: str  # like `position` and `tell`, set before the thread starts
+    position: int
+    tell: Callable[[int, Keys], None]  # called with the last row and counts of new rows, on the thread
 
     def __init__(
         self,
         address: str,
-        tell: Callable[[int, Keys], None],
         join: Callable[[psycopg.Connection], None],
         look: Callable[[psycopg.Connection], None],
         watch: Watch,
     ) -> None:
         self._address = address
-        self._tell = tell  # called with the last row and counts of new rows, on this thread
         self._join = join  # called with a new connection, to join the nodes
-        self._look = look  # called to check for other changes, on this thread
+        self._look = look  # called to check for other changes, on the thread
         self._watch = watch
-        with connect(address) as connection, as_log_errors():
-            row = connection.execute("SELECT log, seq FROM head").fetchone()
-        assert row is not None
-        self.log, self.position = str(row[0]), int(row[1])
         self._time: float | None = None  # time of the row at the position, once known
         self.is_replaced = False  # True if it is not the log followed up to the position
         self.lease = Lease()
@@ -112,6 +110,14 @@ class Tail:
         self._ending = threading.Event()
         self._connection: psycopg.Connection | None = None
         self._thread = threading.Thread(target=self._run, name="onebit-tail", daemon=True)
+
+    def connect(self) -> None:
+        """Join the nodes, and find out where the log ends."""
+        self._connection = connection = connect(self._address)
+        self._join(connection)
+        with as_log_errors():
+            [(self.log, self.position)] = connection.execute("SELECT log, seq FROM head").fetchall()
+            self._look(connection)
 
     def start(self) -> None:
         """Start the thread; return once the rows in the log are announced, or after `FIRST_S` seconds."""
@@ -153,9 +159,12 @@ class Tail:
             self._connection = None
 
     def _listen(self) -> None:
-        self._connection = connection = connect(self._address)
+        if self._connection is None:
+            self._connection = connect(self._address)
+            with self._watch.over(self._connection, SILENCE_S):
+                self._join(self._connection)
+        connection = self._connection
         with self._watch.over(connection, SILENCE_S):
-            self._join(connection)
             connection.execute("SET synchronous_commit TO off")  # a lease need not survive a crash of the server
             connection.execute(f"LISTEN {CHANNEL}")
         while not self._ending.is_set():
@@ -165,9 +174,7 @@ class Tail:
                 pass
 
     def _hear(self, connection: psycopg.Connection) -> None:
-        row = connection.execute("SELECT log, seq, time FROM head").fetchone()
-        assert row is not None
-        log, last, when = row
+        [(log, last, when)] = connection.execute("SELECT log, seq, time FROM head").fetchall()
         self.is_replaced = log != self.log or last < self.position or self._has_other_rows(connection, last, when)
         if self.is_replaced:
             raise LogError(f"row {self.position} is not the one that this node has followed: start this node again")
@@ -175,7 +182,7 @@ class Tail:
             rows = connection.execute(COUNTS, {"after": self.position, "upto": last})
             counts = {(task, table): count for task, table, count in rows}
             self.position = last
-            self._tell(last, counts)
+            self.tell(last, counts)
         self._time = when
         self.lease.look(connection)
         self._look(connection)

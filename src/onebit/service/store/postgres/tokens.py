@@ -67,10 +67,9 @@ class PostgresTokens(Tokens):
     def look(self, connection: psycopg.Connection) -> None:
         """Read the tokens if they have changed; another thread may check tokens meanwhile."""
         began = time.monotonic()  # taken before the query, as this process may be suspended during it
-        row = connection.execute("SELECT tokens, closed FROM head").fetchone()
-        assert row is not None
-        if self._latest is None or self._latest.version != row[0]:
-            self._latest = TokenList(row[0], row[1], read_tokens(connection))
+        [(version, closed)] = connection.execute("SELECT tokens, closed FROM head").fetchall()
+        if self._latest is None or self._latest.version != version:
+            self._latest = TokenList(version, closed, read_tokens(connection))
         self._looked = began
 
     def _look(self) -> None:

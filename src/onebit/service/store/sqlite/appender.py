@@ -57,10 +57,10 @@ class UncertainCommit(NamedTuple):
 class SqliteAppender:
     """Writes groups of submissions, each in one transaction that is on disk (fsync) when `append` returns."""
 
-    def __init__(self, path: Path, committed: Callable[[int, Keys], None], cache: DecisionCache | None = None) -> None:
+    def __init__(self, path: Path, committed: Callable[[int, Keys], None], cache: DecisionCache) -> None:
         self._path = path
         self._committed = committed
-        self._cache = cache or DecisionCache()
+        self._cache = cache
         with as_log_errors():
             self.connection = open_or_create(path)
             self._service = secrets.token_hex(16)
