@@ -71,8 +71,7 @@ class Copy:
     def execute(chosen: argparse.Namespace) -> None:
         with needing_extra():
             from onebit.service.maintenance.copy import copy
-        copied = copy(chosen.source, chosen.target)
-        counts = {**copied.rows, "tokens": copied.tokens}
+        counts = copy(chosen.source, chosen.target)
         if chosen.json:
             print_json(counts)
         else:

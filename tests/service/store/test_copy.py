@@ -84,7 +84,7 @@ def test_the_folder_of_a_release_goes_on_in_a_database(postgres: Server, tmp_pat
                 assert again == one["answer"]
 
     run(work())
-    assert copied.rows["decisions"] == sum(counts["decisions"] for counts in expected["counts"].values())
+    assert copied["decisions"] == sum(counts["decisions"] for counts in expected["counts"].values())
 
 
 def test_what_is_in_the_way_is_said(postgres: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ log, or not; running the command again finishes it. A file with rows that are st
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -94,9 +95,8 @@ def _write_months(log: LogReader, info: TaskInfo, cut: float, to: Path) -> Itera
 
 def _choose_path(to: Path, month: datetime, rows: Callable[[], Iterator[DecisionRecord]]) -> Path:
     """Return the file for a month: one with some of its rows already, or a new one."""
-    number = 1
-    while True:
+    for number in itertools.count(1):
         path = to / (f"{month:%Y-%m}.parquet" if number == 1 else f"{month:%Y-%m}_{number}.parquet")
         if not path.exists() or not {row.seq for row in rows()}.isdisjoint(rows_in_parquet(path)):
-            return path
-        number += 1
+            break
+    return path

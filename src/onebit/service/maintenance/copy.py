@@ -9,7 +9,6 @@ import itertools
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
 
 from onebit.errors import InputError, brief
 from onebit.service.settings import Settings
@@ -21,15 +20,8 @@ from onebit.service.store.rows import NAMES, ROW_TYPES, Row
 from onebit.service.tokens import Tokens
 
 
-class Copied(NamedTuple):
-    """What was copied: rows by table, and tokens."""
-
-    rows: dict[str, int]
-    tokens: int
-
-
-def copy(source: str, target: str) -> Copied:
-    """Copy a log to where there is none yet. Nobody may write to either meanwhile; folders are locked."""
+def copy(source: str, target: str) -> dict[str, int]:
+    """Copy a log to where there is none yet; return the numbers of rows by table, and of tokens. Nobody may write to either meanwhile; folders are locked."""
     old, new = store_at(source), store_at(target)
     if source == target or (not is_address(source) and Path(source).resolve() == Path(target).resolve()):
         raise InputError(f"{target} is what is to be copied: name another place for the copy")
@@ -54,7 +46,7 @@ def copy(source: str, target: str) -> Copied:
         raise InputError(f"{old.name} could not be copied to {new.name}: {error}") from None
     finally:
         old.release()
-    return Copied(counts, len(tokens))
+    return {**counts, "tokens": len(tokens)}
 
 
 def _refuse_forgotten_rows(reader: Reader) -> None:

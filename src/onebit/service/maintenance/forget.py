@@ -7,7 +7,7 @@ in their place, and rows are followed from there. If it unlearns, the log is fol
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +20,7 @@ from onebit.service.core.threads import in_thread
 from onebit.service.errors import ConflictError, NotFoundError
 from onebit.service.inputs import is_storable
 from onebit.service.maintenance.log_reader import LogReader
-from onebit.service.store.base import Appender, Store, store_at
+from onebit.service.store.base import Store, store_at
 from onebit.service.store.errors import StaleError, as_input_errors
 from onebit.service.store.forgetting import Base, Forgetting, Forgotten, UnseenRowsError
 from onebit.service.store.reader import Reader
@@ -103,30 +103,27 @@ def forget(
             with closing(store.appender(lambda *_: None)) as appender:
                 while True:
                     with LogReader(where) as log:
+                        known = log.reader.last_change() if store.shared else None
                         info = log.task(name)
                         seen = first(log, info)
-                    try:
-                        return _forgotten(store, appender, info, request, keep, seen)
-                    except (StaleError, UnseenRowsError):  # another node has just written
-                        continue
+                        now = store.clock(log.reader, appender.last).now()
+                    if store.shared:
+                        refuse_training(info)
+                    order = _plan(store, info, request, keep, seen)
+                    if order is None:
+                        return build_reply(0, None, appender.erase())
+                    with suppress(StaleError, UnseenRowsError):  # another node has just written: begin again
+                        forgotten = appender.forget(order, now, None, known)
+                        store.snapshots(info.number, 1).remove_before(forgotten.seq)
+                        return build_reply(forgotten.decisions, order.base, appender.erase())
         finally:
             store.release()
 
 
-def _forgotten(
-    store: Store, appender: Appender, info: TaskInfo, request: ForgetOrder, keep: bool, seen: int | None
-) -> dict[str, Any]:
-    with closing(store.reader()) as reader:
-        known = reader.last_change() if store.shared else None
-        now = store.clock(reader, appender.last).now()
-    if store.shared:
-        refuse_training(info)
-    order = _plan(store, info, request, keep, seen)
-    if order is None:
-        return build_reply(0, None, appender.erase())
-    forgotten = appender.forget(order, now, None, known)
-    store.snapshots(info.number, 1).remove_before(forgotten.seq)
-    return build_reply(forgotten.decisions, order.base, appender.erase())
+def refuse_training(info: TaskInfo) -> None:
+    """Raise ConflictError while another learner is being trained from the log."""
+    if info.training is not None:
+        raise ConflictError(f"{info.training['learner']} is being trained from the log: wait until it has taken over")
 
 
 def _plan(
@@ -144,12 +141,6 @@ def _plan(
     if base is None and info.deleted is None:
         refuse_kept(info, span[0])
     return order._replace(base=base)
-
-
-def refuse_training(info: TaskInfo) -> None:
-    """Raise ConflictError while another learner is being trained from the log."""
-    if info.training is not None:
-        raise ConflictError(f"{info.training['learner']} is being trained from the log: wait until it has taken over")
 
 
 async def forget_in_service(

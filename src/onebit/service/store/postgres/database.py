@@ -96,17 +96,15 @@ class PostgresDatabase:
 
     def rows(self, query: str, values: Values = (), taken: Callable[[Iterator[Row]], list[Row]] = list) -> list[Row]:
         """Return the rows of a query, or those that `taken` selects from a stream of them."""
-        connection = self._connected()
         try:
-            return self._rows(connection, query, values, taken)
+            return self._rows(query, values, taken)
         except LogError:
-            if not (connection.closed or connection.broken):
+            if self._connection is None or not (self._connection.closed or self._connection.broken):
                 raise
-        return self._rows(self._connected(), query, values, taken)  # the connection was lost while idle
+        return self._rows(query, values, taken)  # the connection was lost while idle
 
-    def _rows(
-        self, connection: psycopg.Connection, query: str, values: Values, taken: Callable[[Iterator[Row]], list[Row]]
-    ) -> list[Row]:
+    def _rows(self, query: str, values: Values, taken: Callable[[Iterator[Row]], list[Row]]) -> list[Row]:
+        connection = self._connected()
         with as_log_errors(), self._watch.over(connection, SILENCE_S), connection.cursor() as cursor:
             if taken is list:
                 return cursor.execute(translate_sql(query), values).fetchall()

@@ -194,7 +194,7 @@ def create_tables(address: str) -> None:
             raise InputError(f"{public_address(address)} has the encoding {encoding}, but must have UTF8")
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCKS, MAKING))
-            if _version(connection, address) == 0:
+            if read_version(connection, address) == 0:
                 fence = Fence.of_this_node()
                 connection.execute(SCHEMA)
                 connection.execute(
@@ -203,22 +203,15 @@ def create_tables(address: str) -> None:
                 )
 
 
-def refuse_unknown(address: str) -> None:
-    """Raise InputError if the database has no log of a known version."""
-    with connect(address) as connection, as_log_errors():
-        if _version(connection, address) == 0:
-            raise InputError(f"{public_address(address)} has no log of `onebit serve`")
-
-
-def _version(connection: psycopg.Connection, address: str) -> int:
-    there = connection.execute("SELECT to_regclass('onebit.head') IS NOT NULL").fetchone()
-    if there is None or not there[0]:
+def read_version(connection: psycopg.Connection, address: str) -> int:
+    """Return the version of the tables, 0 if there are none; raise InputError if it is not known."""
+    if connection.execute("SELECT to_regclass('onebit.head')").fetchall() == [(None,)]:
         return 0
-    row = connection.execute("SELECT version FROM onebit.head").fetchone()
-    if row is None or row[0] > VERSION:
-        what = "has no head" if row is None else f"was written by a newer onebit: its tables have version {row[0]}"
+    rows = connection.execute("SELECT version FROM onebit.head").fetchall()
+    if not rows or rows[0][0] > VERSION:
+        what = f"was written by a newer onebit: its tables have version {rows[0][0]}" if rows else "has no head"
         raise InputError(f"the log in {public_address(address)} {what}, and {VERSION} is known")
-    return int(row[0])
+    return int(rows[0][0])
 
 
 def _sentence(error: Exception) -> str:

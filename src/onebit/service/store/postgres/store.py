@@ -25,7 +25,7 @@ from onebit.service.store.postgres.schema import (
     connect,
     create_tables,
     public_address,
-    refuse_unknown,
+    read_version,
 )
 from onebit.service.store.postgres.tail import Tail
 from onebit.service.store.postgres.tokens import PostgresTokens
@@ -175,11 +175,11 @@ class PostgresStore:
 
     def find_faults(self) -> tuple[int, list[tuple[str, str]]]:
         """Return the version of the tables, and where they contradict each other."""
-        with as_input_errors(self.name):
-            refuse_unknown(self.address)
         with connect(self.address) as connection, as_log_errors(), connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")  # others may write meanwhile
-            [(version,)] = connection.execute("SELECT version FROM head").fetchall()
+            version = read_version(connection, self.address)
+            if version == 0:
+                raise InputError(f"{self.name} has no log of `onebit serve`")
             faults = [(table, what) for table, what, query in CONTRADICTIONS if connection.execute(query).fetchone()]
         return version, faults
 
