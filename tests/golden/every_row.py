@@ -26,7 +26,7 @@ from onebit.service.service import Service
 from onebit.service.store.postgres.schema import connect
 from onebit.service.store.sqlite.schema import FILE
 from tests.service.driving import service_in, states, until_silence
-from tests.service.postgres import IN_MEMORY, replace_rows, server
+from tests.service.postgres import IN_MEMORY, read_tables, replace_rows, server
 
 CLASSES: list[str | int] = ["ant", "bee", "cat"]
 NUMBERS: Any = {"kind": "numbers", "size": 4}
@@ -161,19 +161,15 @@ def write(folder: Path) -> None:
         asyncio.run(_run(address, postgres))
         with connect(address) as connection:
             connection.execute("DELETE FROM snapshots")
-            tables = connection.execute(
-                "SELECT table_name FROM information_schema.tables WHERE table_schema = 'onebit'"
-            )
-            for (table,) in tables.fetchall():
-                with connection.cursor().copy(f"COPY {table} TO STDOUT") as rows:
-                    (postgres / f"{table}.tsv").write_bytes(b"".join(map(bytes, rows)))
+            for table, rows in read_tables(connection):
+                (postgres / f"{table}.tsv").write_bytes(rows)
 
 
 def restore(folder: Path, address: str) -> None:
     """Fill an empty log in PostgreSQL with the rows that were written."""
     with connect(address) as connection:
         for path in sorted(folder.glob("*.tsv")):
-            replace_rows(connection, path.stem, [path.read_bytes()])
+            replace_rows(connection, path.stem, path.read_bytes())
 
 
 if __name__ == "__main__":

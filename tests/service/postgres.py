@@ -10,7 +10,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -187,19 +187,24 @@ def copy_log(source: str, target: str) -> None:
     """Replace all rows of the log at `target`, in one transaction, with those of the log at `source`."""
     with connect(source) as old, connect(target) as new, old.transaction(), new.transaction():
         old.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        tables = old.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = 'onebit'")
-        for (table,) in tables.fetchall():
-            with old.cursor().copy(f"COPY {table} TO STDOUT") as content:
-                replace_rows(new, table, content)
+        for table, rows in read_tables(old):
+            replace_rows(new, table, rows)
 
 
-def replace_rows(connection: psycopg.Connection, table: str, content: Iterable[bytes | bytearray | memoryview]) -> None:
+def read_tables(connection: psycopg.Connection) -> Iterator[tuple[str, bytes]]:
+    """Yield each table of a log with its rows, as COPY writes them."""
+    tables = connection.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = 'onebit'")
+    for (table,) in tables.fetchall():
+        with connection.cursor().copy(f"COPY {table} TO STDOUT") as rows:
+            yield table, b"".join(map(bytes, rows))
+
+
+def replace_rows(connection: psycopg.Connection, table: str, rows: bytes) -> None:
     """Replace the rows of a table, which is otherwise only added to, with those that COPY wrote."""
     connection.execute(f"ALTER TABLE {table} DISABLE TRIGGER USER")
     connection.execute(f"DELETE FROM {table}")
-    with connection.cursor().copy(f"COPY {table} FROM STDIN") as rows:
-        for part in content:
-            rows.write(part)
+    with connection.cursor().copy(f"COPY {table} FROM STDIN") as content:
+        content.write(rows)
     connection.execute(f"ALTER TABLE {table} ENABLE TRIGGER USER")
 
 

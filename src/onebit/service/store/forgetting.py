@@ -38,7 +38,7 @@ class Forgetting(NamedTuple):
     @property
     def rows(self) -> dict[str, str]:
         """Queries for the numbers of the rows to remove, by table; see `values`."""
-        marks = ", ".join(f":id{index}" for index in range(len(self.ids or ())))
+        marks, _ = name_values(self.ids or ())
         chosen = "time < :before" if self.ids is None else f"id IN ({marks})"
         decisions = f"SELECT seq FROM decisions WHERE task = :task AND {chosen}"
         feedback = f"SELECT seq FROM feedback WHERE decision IN ({decisions})"
@@ -58,8 +58,7 @@ class Forgetting(NamedTuple):
     @property
     def values(self) -> dict[str, Any]:
         """The parameters of the queries."""
-        ids = {f"id{index}": identity for index, identity in enumerate(self.ids or ())}
-        return {"task": self.task, "before": self.before, **ids}
+        return {"task": self.task, "before": self.before, **name_values(self.ids or ())[1]}
 
 
 class Forgotten(NamedTuple):
@@ -72,6 +71,12 @@ class Forgotten(NamedTuple):
 
 class UnseenRowsError(Exception):
     """Some rows are newer than the state that replaces them, or than the caller has seen; read again."""
+
+
+def name_values(values: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """Return a comma-separated list of placeholders, and the values by name."""
+    names = {f"value{index}": value for index, value in enumerate(values)}
+    return ", ".join(f":{name}" for name in names), names
 
 
 def hash_ids(key: bytes, ids: Iterable[str]) -> list[bytes]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -289,7 +289,21 @@ def build_record(info: TaskInfo, row: AnsweredDecision[DecisionRow], read: Any) 
     """Convert a row into a `DecisionRecord` with class names; `read` is the decoded x."""
     decision, feedback, revision = row
     latest, names = row.latest, info.classes
-    record = DecisionRecord(
+    answer: dict[str, Any] = {}
+    if (
+        feedback is not None and latest is not None and latest.right is not None
+    ):  # otherwise there is none, or it was withdrawn
+        answer = {
+            "right": bool(latest.right),
+            "feedback_time": feedback.time,
+            "late": bool(feedback.late),
+            "source": feedback.source if revision is None else "caller",
+            "shown": None if latest.shown is None else names[latest.shown],
+            "shown_propensity": latest.shown_propensity,
+            "reward": latest.reward,
+            "truth": None if latest.truth is None else names[latest.truth],
+        }
+    return DecisionRecord(
         seq=decision.seq,
         id=decision.id,
         time=decision.time,
@@ -308,17 +322,5 @@ def build_record(info: TaskInfo, row: AnsweredDecision[DecisionRow], read: Any) 
         raw=decision.raw,
         confidence=decision.confidence,
         sure=decision.sure,
-    )
-    if feedback is None or latest is None or latest.right is None:  # there is no feedback, or it was withdrawn
-        return record
-    return replace(
-        record,
-        right=bool(latest.right),
-        feedback_time=feedback.time,
-        late=bool(feedback.late),
-        source=feedback.source if revision is None else "caller",
-        shown=None if latest.shown is None else names[latest.shown],
-        shown_propensity=latest.shown_propensity,
-        reward=latest.reward,
-        truth=None if latest.truth is None else names[latest.truth],
+        **answer,
     )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from onebit.service.store.cache import DecisionCache
-from onebit.service.store.forgetting import Forgetting, hash_ids
+from onebit.service.store.forgetting import Forgetting, hash_ids, name_values
 from onebit.service.store.queries import (
     DECISIONS,
     EVENTS,
@@ -165,7 +165,7 @@ class Reader:
 
     def find_decisions(self, info: TaskInfo, ids: Sequence[str]) -> list[AnsweredDecision[DecisionHead]]:
         """Return what is needed to check feedback on these ids: one row per feedback, or one if none."""
-        marks, names = _name_values(ids)
+        marks, names = name_values(ids)
         values = {"task": info.number, "upto": NO_END, **names}
         rows = self.database.rows(f"{FOUND} AND d.id IN ({marks})", values)
         answered = [AnsweredDecision.from_row(DecisionHead, row) for row in rows]
@@ -185,7 +185,7 @@ class Reader:
 
     def decision_rows(self, info: TaskInfo, ids: Sequence[str]) -> list[DecisionRow]:
         """Return the rows of the decisions with these ids."""
-        marks, names = _name_values(ids)
+        marks, names = name_values(ids)
         query = f"SELECT {select_list(DecisionRow)} FROM decisions d WHERE task = :task AND id IN ({marks})"
         decisions = list(map(DecisionRow._make, self.database.rows(query, {"task": info.number, **names})))
         check_decisions(info, decisions)
@@ -357,9 +357,3 @@ def _within_bytes(rows: Iterable[Any], most: int) -> Iterator[Any]:
         size += len(row.decision.probabilities or b"") + len(row.decision.x or b"")
         if size > most:
             return
-
-
-def _name_values(values: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """Return a comma-separated list of placeholders, and the values by name."""
-    names = {f"value{index}": value for index, value in enumerate(values)}
-    return ", ".join(f":{name}" for name in names), names
