@@ -161,7 +161,7 @@ def test_a_lost_connection_during_training_leaves_one_learner_of_a_generation(
                             )
                         await asyncio.sleep(0.7)
             await node.quiet()
-        found = rows(address, "SELECT CAST(detail AS BLOB) FROM changes WHERE kind = 'learner'")
+        found = rows(address, "SELECT detail FROM changes WHERE kind = 'learner'")
         assert len(found) == 3
         assert check(address).fine
         async with cluster(nursery, address, tmp_path, 1) as (node,):
