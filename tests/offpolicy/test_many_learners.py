@@ -96,4 +96,4 @@ def test_bad_input_is_one_line(more: list[str], sentence: str, path: Path, capsy
     assert len(said.splitlines()) == 1
     assert sentence in said
     assert main(["evaluate", str(path.parent), "task", "--learners", "bpa"]) == 2
-    assert "--format parquet" in capsys.readouterr().err
+    assert "there is no onebit.db in it" in capsys.readouterr().err

@@ -217,17 +217,17 @@ class PostgresAppender:
         return now, view
 
     def _refuse_foreign(self, log: str, seq: int, fence: Fence) -> None:
+        if log == self._tail.log and seq < self.last:
+            raise ForeignWriteError(
+                f"it ends at row {seq}, and this node has followed it to row {self.last}, so that rows were lost, since a standby that had not all "
+                "of them took over, or a backup was restored",
+                "start this node again to go on without them",
+            )
         if log != self._tail.log or self._tail.is_replaced:
             raise ForeignWriteError("another log is in its place", "start this node again")
         if fence != self._fence:
             raise ForeignWriteError(
                 f"its nodes are of {fence} now, and this one is of {self._fence}", "it must be replaced by a newer one"
-            )
-        if seq < self.last:
-            raise ForeignWriteError(
-                f"it ends at row {seq}, and this node has followed it to row {self.last}, so that rows were lost, since a standby that had not all "
-                "of them took over, or a backup was restored",
-                "start this node again to go on without them",
             )
 
     def _connected(self) -> psycopg.Connection:
