@@ -13,7 +13,9 @@ from scipy.sparse import csr_array
 from onebit.errors import InputError
 from onebit.learner import loop_calls
 from onebit.learner.learner import Learner, copy_learner
+from onebit.learner.loop_calls import learn_row
 from onebit.learner.state import dump_state
+from onebit.spaces.dense import DenseRows
 
 WIDTH = 7
 ROWS = np.random.default_rng(5).standard_normal((110, WIDTH)).astype(np.float32)
@@ -192,11 +194,12 @@ def test_a_step_that_weights_cannot_take_leaves_nothing_behind() -> None:
     """The loop notices it after the rule has written its memory, and the calibration was told."""
     learner = Learner("banditron", classes=3)
     stepped(learner)
-    model, row = learner.runtime.model, ROWS[:1].copy()
+    model, row = learner.runtime.model, DenseRows(ROWS[:1].copy())
     choice = (0.0, 0.0, 1e-200, 0.0, 0.0, 0.0, 0.5, 0.5, np.nan)  # the third is the propensity that the rule divides by
     before = state(learner)
-    assert model.row_loop is not None
-    assert not model.row_loop.learn(row, choice, 7, model.learning, 0)
+    assert has_row_loop(learner)
+    with pytest.raises(InputError, match="the weights have grown out of the range of float32"):
+        learn_row(model, row, choice, 7, 0)
     assert state(learner) == before
     decision = learner.decide(ROWS[0])._replace(weight=1e-200)
     before = state(learner)

@@ -49,7 +49,7 @@ def test_frames_of_mixed_columns_are_their_numbers(frame: Callable[..., Any], sp
 def test_columns_in_another_order_are_put_in_order(frame: Callable[..., Any]) -> None:
     learner = learner_of()
     learner.teach(frame(COLUMNS), LABELS)
-    assert learner.runtime.feature_names == ("height", "wide", "count")
+    assert learner.runtime.features.feature_names == ("height", "wide", "count")
     weights = learner.weights
     decisions = learner.decide_many(frame(turned(COLUMNS)))
     assert [np.asarray(one.x).tolist() for one in decisions] == VALUES.tolist()
@@ -97,7 +97,7 @@ def test_names_are_kept_with_the_learner(way: str, tmp_path: Path) -> None:
         again = onebit.Learner.from_bytes(learner.to_bytes())
     else:
         again = copy.deepcopy(learner) if way == "copy" else pickle.loads(pickle.dumps(learner))
-    assert again.runtime.feature_names == ("height", "wide", "count")
+    assert again.runtime.features.feature_names == ("height", "wide", "count")
     assert np.asarray(again.decide_many(pd.DataFrame(turned(COLUMNS)))[0].x).tolist() == VALUES[0].tolist()
 
 
@@ -113,18 +113,18 @@ def test_names_that_do_not_fit_are_refused_in_a_file() -> None:
 def test_names_of_what_is_refused_are_forgotten() -> None:
     learner = learner_of()
     refused(lambda: learner.decide_many(pd.DataFrame({"a": [1.0], "b": [np.nan]})))
-    assert learner.runtime.feature_names is None
+    assert learner.runtime.features.feature_names is None
     learner.teach(VALUES, LABELS)
     refused(lambda: learner.decide(pd.DataFrame({"a": [1.0], "b": [1e300], "c": [0.0]})))
-    assert learner.runtime.feature_names is None
+    assert learner.runtime.features.feature_names is None
     learner.decide_many(pd.DataFrame(VALUES, columns=list("abc")))  # the first frame of a learner that knew arrays
-    assert learner.runtime.feature_names == ("a", "b", "c")
+    assert learner.runtime.features.feature_names == ("a", "b", "c")
 
 
 def test_numbers_are_no_names() -> None:
     learner = learner_of()
     learner.teach(pd.DataFrame(VALUES), LABELS)
-    assert learner.runtime.feature_names is None
+    assert learner.runtime.features.feature_names is None
     learner.decide_many(pd.DataFrame(VALUES)[[2, 1, 0]])
 
 
@@ -185,7 +185,7 @@ def test_a_learner_of_dicts_or_texts_does_not_take_the_names_of_columns_for_rows
 def test_dicts_are_what_they_were() -> None:
     learner = learner_of()
     learner.teach([{"a": 1.0, "b": 2.0}, {"b": 1.0}], ["a", "b"])
-    assert learner.runtime.feature_names is None
+    assert learner.runtime.features.feature_names is None
     assert learner.scores({"b": 2.0, "a": 1.0}).tolist() == learner.scores({"a": 1.0, "b": 2.0}).tolist()
 
 
@@ -204,7 +204,7 @@ def table_of(order: str = "xyz") -> dict[str, Any]:
 def test_a_run_on_a_frame_is_that_on_its_numbers_and_its_learner_knows_the_names(frame: Callable[..., Any]) -> None:
     result = onebit.run("bpa", frame(table_of()), TRUTH)
     assert result.errors.tolist() == onebit.run("bpa", ROWS, TRUTH).errors.tolist()
-    assert result.learner.runtime.feature_names == ("x", "y", "z")
+    assert result.learner.runtime.features.feature_names == ("x", "y", "z")
     learner = result.learner
     again = onebit.run(learner, frame(table_of("zyx")), TRUTH)
     assert again.errors.tolist() == onebit.run(learner, frame(table_of()), TRUTH).errors.tolist()
@@ -214,8 +214,11 @@ def test_a_run_on_a_frame_is_that_on_its_numbers_and_its_learner_knows_the_names
 
 def test_names_stay_with_prepared_columns_where_these_stay() -> None:
     learner = onebit.run("bpa", pd.DataFrame(table_of()), TRUTH, prepare="standard").learner
-    assert learner.runtime.feature_names == ("x", "y", "z")
-    assert onebit.run("bpa", pd.DataFrame(table_of()), TRUTH, prepare="bias").learner.runtime.feature_names is None
+    assert learner.runtime.features.feature_names == ("x", "y", "z")
+    assert (
+        onebit.run("bpa", pd.DataFrame(table_of()), TRUTH, prepare="bias").learner.runtime.features.feature_names
+        is None
+    )
 
 
 def test_a_stream_of_a_sparse_product_has_its_columns_in_order() -> None:

@@ -19,7 +19,6 @@ from onebit.errors import InputError, brief
 from onebit.features.frames import NamedRows, Names, column_names, has_names, is_frame, named_rows
 from onebit.features.named import NamedRow, NameOrder, hash_entries, hash_name, names_in_order, read_dict, read_text
 from onebit.features.rows import (
-    Row,
     Rows,
     cast_to,
     copy_rows,
@@ -135,7 +134,7 @@ class Features:
 
     # --- one x -----------------------------------------------------------------------------------------------------
 
-    def read(self, x: Any, grow: bool = False, copy: bool = True) -> tuple[Kept, Row]:
+    def read(self, x: Any, grow: bool = False, copy: bool = True) -> tuple[Kept, Rows]:
         """Read one x: return the copy that a decision keeps, and its row.
 
         `grow` adds its names to the vocabulary. Without `copy`, an array that fits is used as it is, for callers that do not keep it.
@@ -161,11 +160,11 @@ class Features:
         elif given.dtype is not self.dtype or given.shape != (self.size,):
             given = cast_to(self._require_line(given), self.dtype)
         elif not copy and given.flags.c_contiguous and given.flags.aligned:
-            return given, given[None]
+            return given, DenseRows(given[None])
         else:
             given = given.copy()
         given.setflags(write=False)
-        return given, given[None]
+        return given, DenseRows(given[None])
 
     def _read_text(self, x: Any) -> NamedRow:
         """Read a text as named words; refuse it unless the learner takes texts."""
@@ -234,6 +233,7 @@ class Features:
 
         `grow` adds their names to the vocabulary.
         """
+        self.settle(X)
         if self.named:
             if is_sparse(X) or is_frame(X):
                 raise InputError("X is a table of columns, but this learner takes dicts or texts, one for each row")
@@ -250,12 +250,16 @@ class Features:
                 return DenseRows(np.concatenate(arrays).reshape(len(arrays), -1))
         return join_rows([self.read(x, grow=True)[1] for x in kept])
 
-    def table(self, X: Any, form: str | None = None) -> Rows:
-        """Return a matrix as dense or sparse rows, without a copy if it already has the right form."""
+    def table(self, X: Any, form: str | None = None, grow: bool = True) -> Rows:
+        """Return many x as dense or sparse rows; a matrix that already has the right form is not copied.
+
+        `grow` adds their names to the vocabulary.
+        """
+        self.settle(X)
         form = form or self.space
         require_table(X)
         if self.named:
-            return self.read_many(X, grow=True)[1]
+            return self.read_many(X, grow)[1]
         if is_sparse(X):
             rows = sparse_rows(X, self.dtype)
             if rows.width != self.size:

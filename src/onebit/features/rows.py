@@ -17,7 +17,6 @@ from onebit.spaces.dense import DenseRows
 from onebit.spaces.sparse import SparseRows
 
 Rows = DenseRows | SparseRows
-Row = NDArray[Any] | SparseRows  # one row: a matrix of one line, or sparse rows with a single row
 _BLOCK = 1 << 22  # stored values that are checked at a time
 
 # A number too large for float32 is refused with a sentence; NumPy's warning about it, from this module, adds nothing. (Switching
@@ -267,20 +266,14 @@ def cast_to(x: NDArray[Any], dtype: np.dtype[Any], copy: bool = True) -> NDArray
             return x.astype(dtype, order="C", copy=copy)
 
 
-def as_rows(row: Row) -> Rows:
-    return DenseRows(row) if isinstance(row, np.ndarray) else row
-
-
-def join_rows(parts: Sequence[Row]) -> Rows:
-    dense = [part for part in parts if isinstance(part, np.ndarray)]
-    if dense:
-        return DenseRows(np.concatenate(dense))
+def join_rows(parts: Sequence[Rows]) -> Rows:
+    """Join single rows, all of the same form."""
+    values = np.concatenate([part.values for part in parts])
     sparse = [part for part in parts if isinstance(part, SparseRows)]
+    if not sparse:
+        return DenseRows(values)
+    columns = np.concatenate([part.columns for part in sparse])
     starts = np.concatenate([[0], np.cumsum([len(part.columns) for part in sparse])]).astype(np.int64)
-    columns, values = (
-        np.concatenate([part.columns for part in sparse]),
-        np.concatenate([part.values for part in sparse]),
-    )
     return SparseRows(values, columns, starts, max(part.width for part in sparse))
 
 
@@ -294,15 +287,11 @@ def copy_rows(rows: Rows) -> list[NDArray[Any] | SparseRows]:
     return [part._replace(values=part.values.copy(), columns=part.columns.copy()) for part in parts]
 
 
-def slice_row(rows: Rows, number: int) -> Row:
-    return rows.values[number : number + 1] if isinstance(rows, DenseRows) else slice_sparse(rows, number)
-
-
 def slice_sparse(rows: SparseRows, number: int) -> SparseRows:
     a, b = rows.starts[number], rows.starts[number + 1]
     return SparseRows(rows.values[a:b], rows.columns[a:b], np.array([0, b - a], dtype=np.int64), rows.width)
 
 
-def one_row(rows: Rows, number: int) -> Rows:
+def slice_row(rows: Rows, number: int) -> Rows:
     """Return the row with index `number` as rows of height 1."""
-    return as_rows(slice_row(rows, number))
+    return DenseRows(rows.values[number : number + 1]) if isinstance(rows, DenseRows) else slice_sparse(rows, number)

@@ -13,19 +13,19 @@ from onebit.contract.draws import hash_ids
 from onebit.engine import stream as engine
 from onebit.engine.schedule import NO_REWARDS, NOTHING
 from onebit.errors import InputError
-from onebit.features.rows import Rows, one_row
-from onebit.learner.loop_calls import correct_rows, run_rows
+from onebit.features.rows import Rows, slice_row
+from onebit.learner.loop_calls import run_rows, take_lessons
 from onebit.learner.model import Model
 
-Rewards = Sequence[float] | NDArray[np.float64]
+NONE_NAMED = np.zeros(0, dtype=np.bool_)
 
 
 class LearningBatch(NamedTuple):
     """Choices to learn from, with their rows and feedback.
 
-    `among` packs the candidates that the choices were made from, and is empty if there were none. `rewards`, of shape
-    (rows, 1), is filled only if feedback is more than right and wrong. `truths` has the class named as right, or -1
-    where none was named; it is empty if none was.
+    `revealed` has the right class of each row, or -1 for another than the one played. `among` packs the candidates that
+    the choices were made from, and is empty if there were none. `rewards`, of shape (rows, 1), is filled only if feedback
+    is more than right and wrong. `named` says in which rows somebody named the right class; it is empty if in none.
     """
 
     rows: Rows
@@ -35,7 +35,7 @@ class LearningBatch(NamedTuple):
     words: NDArray[np.uint64]
     among: Labels = NOTHING
     rewards: NDArray[np.float64] = NO_REWARDS
-    truths: Labels = NOTHING
+    named: NDArray[np.bool_] = NONE_NAMED
 
 
 def checked_among(among: Labels, rows: int, classes: int) -> Labels:
@@ -63,7 +63,7 @@ def checked_batch(
     choices: NDArray[np.float64],
     right: Sequence[bool] | NDArray[np.bool_],
     among: Labels,
-    rewards: Rewards | None,
+    rewards: Sequence[float] | NDArray[np.float64] | None,
     truths: Labels | None,
     classes: int,
 ) -> LearningBatch:
@@ -85,11 +85,14 @@ def checked_batch(
     worth = NO_REWARDS if rewards is None else np.asarray(rewards, dtype=np.float64).reshape(-1, 1)
     if rewards is not None and not (len(worth) == len(ids) and ((worth >= 0.0) & (worth <= 1.0)).all()):
         raise InputError(f"rewards must be {len(ids)} numbers from 0 to 1")
-    known = NOTHING if truths is None else checked_truths(truths, among, len(ids), classes)
-    if len(known) and len(worth):  # a truth determines the reward
-        worth = np.where(known >= 0, known == choices[:, engine.LABEL], worth[:, 0]).reshape(-1, 1)
-    revealed = np.where(np.asarray(right), choices[:, engine.LABEL], -1).astype(np.int64)
-    return LearningBatch(rows, ids, choices, revealed, hash_ids(ids), among, worth, known)
+    revealed, named = np.where(np.asarray(right), labels[:, 0], -1).astype(np.int64), NONE_NAMED
+    if truths is not None:
+        known = checked_truths(truths, among, len(ids), classes)
+        named = known >= 0
+        revealed = np.where(named, known, revealed)
+        if len(worth):  # a truth determines the reward
+            worth = np.where(named, known == labels[:, 0], worth[:, 0]).reshape(-1, 1)
+    return LearningBatch(rows, ids, choices, revealed, hash_ids(ids), among, worth, named)
 
 
 def checked_truths(truths: Labels, among: Labels, rows: int, classes: int) -> Labels:
@@ -108,41 +111,26 @@ def learn_choices(model: Model, batch: LearningBatch, corrects: bool) -> None:
 
     With `corrects`, named classes are learnt by the rule's full-information step.
     """
-    if not len(batch.truths):
-        _learn_bits(model, batch, batch.revealed)
+    if not (corrects and batch.named.any()):
+        _learn_bits(model, batch)
         return
-    named = batch.truths >= 0
-    known = np.where(named, batch.truths, batch.revealed)
-    taught = named & (_count_candidates(batch, model.classes) > 1) & corrects
-    for row in range(len(batch.ids)):
+    for row, named in enumerate(batch.named):
         here = slice(row, row + 1)
         part = batch._replace(
-            rows=one_row(batch.rows, row),
+            rows=slice_row(batch.rows, row),
             choices=batch.choices[here],
+            revealed=batch.revealed[here],
             words=batch.words[here],
             among=repack_list(batch.among, row),
             rewards=batch.rewards[here],
         )
-        if taught[row]:
-            correct_rows(model, part.rows, known[here], part.choices, part.words, part.among)
+        # With one candidate, a named class only says that it was right.
+        if named and (not len(part.among) or len(candidates_at(part.among, 0)) > 1):
+            take_lessons(model, part.rows, part.revealed, part.choices, part.words, part.among)
         else:
-            _learn_bits(model, part, known[here])
+            _learn_bits(model, part)
 
 
-def _learn_bits(model: Model, batch: LearningBatch, known: Labels) -> None:
-    run_rows(
-        model,
-        batch.rows,
-        batch.choices,
-        model.learning,
-        batch.words,
-        labels=known,
-        among=batch.among,
-        rewards=batch.rewards,
-    )
-
-
-def _count_candidates(batch: LearningBatch, classes: int) -> Labels:
-    """Count the classes that could be played in each row."""
-    rows = range(len(batch.ids))
-    return np.array([len(candidates_at(batch.among, row)) if len(batch.among) else classes for row in rows])
+def _learn_bits(model: Model, batch: LearningBatch) -> None:
+    rows, _, choices, labels, words, among, rewards, _ = batch
+    run_rows(model, rows, choices, model.learning, words, labels=labels, among=among, rewards=rewards)

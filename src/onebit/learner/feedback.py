@@ -15,7 +15,7 @@ from onebit.contract.draws import hash_id, hash_ids
 from onebit.contract.validation import ClassName, join_names
 from onebit.engine.schedule import NO_REWARDS, NOTHING
 from onebit.errors import InputError, OnebitError, brief
-from onebit.learner.batches import LearningBatch
+from onebit.learner.batches import NONE_NAMED, LearningBatch
 from onebit.learner.decision import Decision, require_numbers
 from onebit.learner.loop_calls import learn_row
 from onebit.learner.runtime import Runtime
@@ -38,7 +38,7 @@ class Answer(NamedTuple):
 
     revealed: int  # the class that the loop compares with the label played; -1 for another class
     reward: float | None = None  # the reward of the label played, if given as a number
-    corrects: bool = False  # whether `revealed` is learnt by the step for known labels
+    is_truth: bool = False  # whether somebody named `revealed` as right
 
 
 def learn_answer(
@@ -55,7 +55,7 @@ def learn_answer(
     with runtime.lock:
         played = runtime.names.index(decision.label)
         answer = parse_answer(runtime, decision, played, right, label, reward, truth)
-        if answer.reward is not None or answer.corrects or decision.among is not None:
+        if answer.reward is not None or answer.is_truth or decision.among is not None:
             with runtime.unchanged_if_refused():
                 _require_own(runtime, [decision])
                 runtime.learn_batch(_build_batch(runtime, [decision], [played], *_split_answers([answer])))
@@ -69,7 +69,8 @@ def learn_answer(
         try:
             kept, row = features.read(decision.x, copy=False)
             numbers = _choice_numbers(runtime, decision, played)
-            learn_row(runtime.model, row, numbers, hash_id(identity), answer.revealed)
+            word = identity if type(identity) is int else hash_id(identity)
+            learn_row(runtime.model, row, numbers, word, answer.revealed)
         except OnebitError:
             runtime.forget_features(is_first, (features.columns, names))
             raise
@@ -101,10 +102,7 @@ def parse_answer(
     if label is not None:
         return Answer(_known_class(runtime, decision, "label", label))
     if truth is not None:
-        # With one candidate, a truth only says that it was right.
-        alone = decision.among is not None and len(set(decision.among)) == 1
-        named = _known_class(runtime, decision, "truth", truth)
-        return Answer(named, corrects=runtime.corrects and not alone)
+        return Answer(_known_class(runtime, decision, "truth", truth), is_truth=True)
     worth = check_reward(reward)
     if runtime.needs_labels:
         raise InputError(f"{runtime.rule.title} learns from labels: give label=..., not a reward")
@@ -200,21 +198,20 @@ def learn_answers(
         if truths is not None:
             rights, named = _resolve_truths(decisions, rights, named)
         if truths is None and set(map(type, rights)) == {bool} and not (runtime.needs_labels and False in rights):
-            answers = np.where(rights, played, -1), NO_REWARDS, NOTHING  # the common case
+            answers = np.where(rights, played, -1), NO_REWARDS, NONE_NAMED  # the common case
         else:
             outcomes = zip(decisions, played, rights, names, worths, named, strict=True)
             answers = _split_answers([parse_answer(runtime, *each) for each in outcomes])
         runtime.learn_batch(_build_batch(runtime, decisions, played, *answers))
 
 
-def _split_answers(answers: Sequence[Answer]) -> tuple[Labels, NDArray[np.float64], Labels]:
-    """Split answers into revealed labels, rewards and truths; the latter two are empty if there are none."""
-    revealed, rewards, truths = np.array([answer.revealed for answer in answers]), NO_REWARDS, NOTHING
+def _split_answers(answers: Sequence[Answer]) -> tuple[Labels, NDArray[np.float64], NDArray[np.bool_]]:
+    """Split answers into revealed labels, rewards (empty if there are none), and which labels are truths."""
+    rewards = NO_REWARDS
     if any(answer.reward is not None for answer in answers):
         rewards = np.array([[answer.reward] for answer in answers], dtype=np.float64)
-    if any(answer.corrects for answer in answers):
-        truths = np.array([answer.revealed if answer.corrects else -1 for answer in answers])
-    return revealed, rewards, truths
+    revealed, named = [answer.revealed for answer in answers], [answer.is_truth for answer in answers]
+    return np.array(revealed), rewards, np.array(named)
 
 
 def _build_batch(
@@ -223,14 +220,14 @@ def _build_batch(
     played: Sequence[int],
     revealed: Labels,
     rewards: NDArray[np.float64],
-    truths: Labels,
+    named: NDArray[np.bool_],
 ) -> LearningBatch:
     """Build a batch from decisions and their answers; `played` has the indices of their labels."""
     rows = runtime.features.read_all([decision.x for decision in decisions])
     runtime.model.make_room(rows)
     choices = np.array([_choice_numbers(runtime, *each) for each in zip(decisions, played, strict=True)])
     ids, among = [decision.id for decision in decisions], _candidates(runtime, decisions)
-    return LearningBatch(rows, ids, choices, revealed, hash_ids(ids), among, rewards, truths)
+    return LearningBatch(rows, ids, choices, revealed, hash_ids(ids), among, rewards, named)
 
 
 def _require_own(runtime: Runtime, decisions: Sequence[Decision]) -> None:

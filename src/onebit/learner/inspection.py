@@ -25,7 +25,7 @@ from onebit.contract.rule import LEARNT, RIGHT, Contrast, one_head_a_class
 from onebit.contract.validation import ClassName, checked_count
 from onebit.engine import stream as engine
 from onebit.errors import InputError, brief
-from onebit.features.rows import Rows, as_rows, slice_row
+from onebit.features.rows import Rows, slice_row
 from onebit.learner.decide import Among, parse_terms
 from onebit.learner.loop_calls import decide_row, run_rows
 from onebit.learner.runtime import Runtime
@@ -229,11 +229,10 @@ def explain(runtime: Runtime, x: Any, label: ClassName | None, top: int | None, 
     with runtime.lock:
         between, model = _choose_contrast(runtime), runtime.model
         candidates = _candidates(runtime, among, chosen)
-        kept, row = runtime.decide_one(x, runtime.ledger.next_id, parse_terms(runtime, among, False))
+        kept, rows = runtime.decide_one(x, runtime.ledger.next_id, parse_terms(runtime, among, False))
         number = int(model.choice[0, engine.GREEDY]) if chosen is None else chosen
         scores = model.buffers[engine.SCORES].copy()
         rival = _find_rival(number, candidates, lambda place, other: amount(between(place, other), scores))
-        rows = as_rows(row)
         sums = model.space.contributions(rows, between(number, rival))
         names, values = runtime.features.names_in(kept), rows.values.ravel()
     order = np.lexsort((np.arange(len(values)), -np.abs(sums.values)))

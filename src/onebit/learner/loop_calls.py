@@ -23,8 +23,9 @@ from onebit.engine.compile import loop_for
 from onebit.engine.machine_code import CompiledLoop
 from onebit.engine.schedule import NO_REWARDS, NOTHING, Schedule
 from onebit.errors import InputError, OnebitError
-from onebit.features.rows import Row, Rows, as_rows, convert_stretch, filled_cells, one_row
+from onebit.features.rows import Rows, convert_stretch, filled_cells, slice_row
 from onebit.learner.model import Model
+from onebit.spaces.dense import DenseRows
 from onebit.spaces.sparse import SparseRows
 
 DECIDING = engine.DECIDE | engine.MEASURE | engine.CALIBRATE  # the mode of a decision that is returned to a caller
@@ -67,34 +68,38 @@ class LoopTerms(NamedTuple):
 # --- single rows ------------------------------------------------------------------------------------------------------
 
 
-def decide_row(model: Model, row: Row, word: int, terms: DecisionTerms = PLAIN_TERMS, mode: int = DECIDING) -> None:
+def decide_row(model: Model, row: Rows, word: int, terms: DecisionTerms = PLAIN_TERMS, mode: int = DECIDING) -> None:
     """Decide on one row and write the choice to `model.choice`."""
     row_loop = model.row_loop
-    if terms is PLAIN_TERMS and row_loop is not None and row_loop.decide(row, word, mode):
+    if terms is PLAIN_TERMS and row_loop is not None and row_loop.run(row, word, mode):
         return
-    words = np.array([word], dtype=np.uint64)
-    among, sure, risk = terms
     model.make_room(row)
-    run_rows(model, as_rows(row), model.choice, mode, words, among=among, sure=sure, risk=risk)
-    prepare_row_loop(model, as_rows(row))
+    run_rows(model, row, model.choice, mode, np.array([word], dtype=np.uint64), **terms._asdict())
+    prepare_row_loop(model, row)
 
 
-def learn_row(model: Model, row: Row, choice: Sequence[float], word: int, revealed: int) -> None:
+def learn_row(model: Model, row: Rows, choice: Sequence[float], word: int, revealed: int) -> None:
     """Learn from what was revealed about a choice on one row; if it is refused, nothing has changed."""
     row_loop = model.row_loop
-    if row_loop is not None and row_loop.learn(row, choice, word, model.learning, revealed):
-        if model.watches_repairs:
-            model.warn_of_repairs()
-        return
+    before = model.memory.tobytes(), model.calibration.tobytes()  # the loop may change these before it refuses a row
+    if row_loop is not None:
+        if row_loop.run(row, word, model.learning, choice, revealed):
+            if model.watches_repairs:
+                model.warn_of_repairs()
+            return
+        _restore(model, *before)
     words, labels, choices = np.array([word], dtype=np.uint64), np.array([revealed]), np.array([choice])
-    memory, calibration = model.memory.copy(), model.calibration.copy()
     model.make_room(row)
     try:
-        run_rows(model, as_rows(row), choices, model.learning, words, labels=labels)
+        run_rows(model, row, choices, model.learning, words, labels=labels)
     except OnebitError:
-        model.memory[:], model.calibration[:] = memory, calibration
+        _restore(model, *before)
         raise
-    prepare_row_loop(model, as_rows(row))
+    prepare_row_loop(model, row)
+
+
+def _restore(model: Model, memory: bytes, calibration: bytes) -> None:
+    model.memory[:], model.calibration[:] = np.frombuffer(memory), np.frombuffer(calibration)
 
 
 def prepare_row_loop(model: Model, rows: Rows) -> None:
@@ -107,15 +112,10 @@ def prepare_row_loop(model: Model, rows: Rows) -> None:
 class RowLoop:
     """A loop over one row whose arguments are packed once; each call sets only the few that differ.
 
-    `decide` writes the decision to `model.choice`, and `learn` learns from the feedback on a choice, which is given by
-    its numbers. Both return False, and change nothing, if the loop refuses the row, or if the row has another form or
-    too many columns. The words hold addresses, so a model whose arrays are replaced needs a new one.
+    The words hold addresses, so a model whose arrays are replaced needs a new one.
     """
 
-    __slots__ = (
-        *("_at", "_choice", "_enter", "_first_id", "_mode", "_referred"),
-        *("_room", "_row", "_state", "_told", "_words"),
-    )
+    __slots__ = ("_at", "_choice", "_enter", "_first_id", "_mode", "_referred", "_room", "_row", "_told", "_words")
 
     def __init__(self, model: Model, loop: CompiledLoop, rows: Rows) -> None:
         told = np.zeros(1, dtype=np.int64)
@@ -127,31 +127,26 @@ class RowLoop:
         self._row, self._first_id, self._mode = (loop.word_of(name) for name in ("rows", "first_id", "mode"))
         self._words, self._told, self._choice = words.data, told.data, model.choice.data
         self._room = model.room if isinstance(rows, SparseRows) else None
-        self._state = model.memory, model.calibration  # the loop may change these before it refuses a step
         self._referred = arguments, kept  # keep alive what the words point to
 
-    def decide(self, row: Row, word: int, mode: int) -> bool:
+    def run(self, row: Rows, word: int, mode: int, choice: Sequence[float] | None = None, told: int = -1) -> bool:
+        """Decide, writing to `model.choice`, or learn what was told about a choice.
+
+        Return False if the loop refuses the row, or if the row has another form or too many columns.
+        """
         words, at, room = self._words, self._row, self._room
-        if room is None and type(row) is np.ndarray:
-            words[at] = id(row)
+        if room is None and type(row) is DenseRows:
+            words[at] = id(row.values)
         elif room is not None and type(row) is SparseRows and row.width <= room:
             words[at], words[at + 1], words[at + 2] = id(row.values), id(row.columns), id(row.starts)
         else:
             return False
         words[self._first_id], words[self._mode] = word, mode
+        if choice is not None:
+            _CHOICE.pack_into(self._choice, 0, *choice)
+            self._told[0] = told
         walked: int = self._enter(self._at)
         return walked == 1
-
-    def learn(self, row: Row, choice: Sequence[float], word: int, mode: int, told: int) -> bool:
-        memory, calibration = self._state
-        before = memory.tobytes(), calibration.tobytes()
-        _CHOICE.pack_into(self._choice, 0, *choice)
-        self._told[0] = told
-        if self.decide(row, word, mode):
-            return True
-        for array, content in zip(self._state, before, strict=True):
-            array[:] = np.frombuffer(content)
-        return False
 
 
 # --- a few rows, and streams ------------------------------------------------------------------------------------------
@@ -178,7 +173,7 @@ def run_rows(
     terms = LoopTerms(choices, model.tally, words, 0, mode, 0.0, sure, risk)
 
     def walk(rows: Rows, start: int, stop: int) -> int:
-        return call_loop(model, rows, schedule, terms, start, stop)
+        return model.loop(*loop_arguments(model, rows, schedule, terms, start, stop))
 
     _walk_few(model, rows, count, walk, learns=bool(mode & engine.LEARN))
 
@@ -210,11 +205,6 @@ def _walk_few(
             raise InputError(where + model.explain_refusal(rows, done))
     if learns and model.watches_repairs:
         model.warn_of_repairs()
-
-
-def call_loop(model: Model, rows: Rows, schedule: Schedule, terms: LoopTerms, start: int, stop: int) -> int:
-    """Run the compiled loop from step `start` to `stop`; return the step where it ended."""
-    return model.loop(*loop_arguments(model, rows, schedule, terms, start, stop))
 
 
 def loop_arguments(
@@ -298,7 +288,7 @@ def walk_stream(
 def _walk_rows(model: Model, rows: Rows, schedule: Schedule, terms: LoopTerms, start: int, stop: int) -> int:
     """Walk over rows in the form of the space; return the refused step, or `stop` if there was none."""
     while True:
-        start = call_loop(model, rows, schedule, terms, start, stop)
+        start = model.loop(*loop_arguments(model, rows, schedule, terms, start, stop))
         if start < 0:  # the loop stopped because a label is revealed
             start = -1 - start
             _correct_round(model, rows, schedule, terms, start)
@@ -316,42 +306,25 @@ def _correct_round(model: Model, rows: Rows, schedule: Schedule, terms: LoopTerm
     """
     now, row = schedule.round_of(step), schedule.row(step, rows.height)
     word = terms.ids[now : now + 1] if len(terms.ids) else np.array([terms.first_id + now], dtype=np.uint64)
-    here, choice, among = one_row(rows, row), terms.kept[now : now + 1], repack_list(schedule.among, now)
+    here, choice, among = slice_row(rows, row), terms.kept[now : now + 1], repack_list(schedule.among, now)
     if model.rule.teach is None:
         run_rows(model, here, choice, model.learning, word, labels=_WRONG, among=among)
     else:
-        correct_rows(model, here, schedule.labels[now : now + 1], choice, word, among)
+        take_lessons(model, here, schedule.labels[now : now + 1], choice, word, among)
 
 
-def correct_rows(
+def take_lessons(
     model: Model,
     rows: Rows,
     labels: NDArray[np.int64],
-    choices: NDArray[np.float64],
-    words: NDArray[np.uint64],
+    choices: NDArray[np.float64] = _NO_CHOICES,
+    words: NDArray[np.uint64] = NO_IDS,
     among: Labels = NOTHING,
+    first_id: int = 0,
 ) -> None:
-    """Take the rule's step for a known label in answer to each choice; each counts as feedback."""
-    _take_lessons(model, rows, labels, among, choices, words, 0, CORRECTING)
+    """Take the rule's step for a known label on every row; in answer to `choices`, each counts as feedback."""
+    purpose = CORRECTING if len(choices) else TEACHING
 
-
-def teach_rows(model: Model, rows: Rows, labels: NDArray[np.int64], first_id: int) -> None:
-    """Take the rule's step for a known label on every row: on all of them, or on none."""
-    model.make_room()
-    with model.unchanged_if_refused(rows):
-        _take_lessons(model, rows, labels, NOTHING, _NO_CHOICES, NO_IDS, first_id, TEACHING)
-
-
-def _take_lessons(
-    model: Model,
-    rows: Rows,
-    labels: NDArray[np.int64],
-    among: Labels,
-    choices: NDArray[np.float64],
-    words: NDArray[np.uint64],
-    first_id: int,
-    purpose: int,
-) -> None:
     def walk(rows: Rows, start: int, stop: int) -> int:
         lessons = loop_for(model.rule, model.space, engine.lessons)
         return lessons(
@@ -372,4 +345,4 @@ def _take_lessons(
             model.limit,
         )
 
-    _walk_few(model, rows, len(labels), walk, teaches=len(choices) == 0)
+    _walk_few(model, rows, len(labels), walk, teaches=purpose == TEACHING)

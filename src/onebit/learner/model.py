@@ -26,7 +26,7 @@ from onebit.engine.generic import needs_room
 from onebit.engine.schedule import NOTHING
 from onebit.errors import InputError, OnebitError, OnebitWarning, OutOfMemoryError, brief
 from onebit.features.features import Features
-from onebit.features.rows import Row, Rows, convert_rows, filled_cells, squared_lengths
+from onebit.features.rows import Rows, convert_rows, filled_cells, squared_lengths
 from onebit.spaces.choose import MOST_BYTES, SLACK, Arrays, Blueprint, Form, KernelChoice, Routing, SpaceChoice
 from onebit.spaces.dense import DenseRows
 from onebit.spaces.layout import refuse_unlike
@@ -107,7 +107,7 @@ class Model:
         if self.rule.composite and self.features.may_change_form:  # it has a space for either form of rows
             self.routing = Routing(self.features.space)
 
-    def make_room(self, rows: Row | Rows | None = None) -> None:
+    def make_room(self, rows: Rows | None = None) -> None:
         """Make room for the weights of every known column and of all columns in `rows`."""
         if self.space is None:
             self.allocate()

@@ -26,7 +26,7 @@ from onebit.engine.schedule import NOTHING, Schedule
 from onebit.errors import InputError, OnebitError
 from onebit.features.features import Features, Kept, require_table
 from onebit.features.frames import Names
-from onebit.features.rows import Row, Rows, as_rows, is_sparse
+from onebit.features.rows import Rows, is_sparse
 from onebit.learner.batches import LearningBatch, checked_among, checked_batch, learn_choices
 from onebit.learner.classes import Classes
 from onebit.learner.ledger import CountingLedger, Ledger
@@ -36,7 +36,7 @@ from onebit.learner.loop_calls import (
     DecisionTerms,
     decide_row,
     run_rows,
-    teach_rows,
+    take_lessons,
     walk_stream,
 )
 from onebit.learner.model import Model
@@ -83,11 +83,6 @@ class Runtime:
     def seed(self) -> int:
         """The seed that determines all randomness, together with the ids of the decisions."""
         return self.options.seed
-
-    @property
-    def feature_names(self) -> Names | None:
-        """The column names of the first frame seen, in the order of the weights."""
-        return self.features.feature_names
 
     @property
     def support(self) -> Support:
@@ -173,30 +168,28 @@ class Runtime:
         """Read many x and make room for them: the copies that decisions keep, and the rows."""
         if isinstance(X, list | tuple) and len(X) == 0:
             return [], DenseRows(np.zeros((0, 0)))  # an empty list says nothing about features
-        self.features.settle(X)
         kept, rows = self.features.read_many(X)
         self.model.make_room(rows)
         return kept, rows
 
     def read_rows(self, X: Any, grow: bool = False) -> Rows:
         """Read the rows of X without copies for decisions; `grow` adds their names to the vocabulary."""
-        self.features.settle(X)
-        rows = self.features.read_many(X, grow)[1] if self.features.named else self.features.table(X)
+        rows = self.features.table(X, grow=grow)
         self.model.make_room(rows)
         return rows
 
     # --- deciding and learning in numbers ------------------------------------------------------------------------------
 
-    def decide_one(self, x: Any, identity: int | str, terms: DecisionTerms = PLAIN_TERMS) -> tuple[Kept, Row]:
+    def decide_one(self, x: Any, identity: int | str, terms: DecisionTerms = PLAIN_TERMS) -> tuple[Kept, Rows]:
         """Decide on one x and write the choice to `model.choice`; return the kept copy of x and its row."""
         features, row = self.features, None
         is_first, names = self.model.space is None, features.feature_names
         try:
             kept, row = features.read(x)
-            decide_row(self.model, row, hash_id(identity), terms)
+            decide_row(self.model, row, identity if type(identity) is int else hash_id(identity), terms)
         except OnebitError as error:
             # Quote a number that is too large as it was given: the loop sees only infinity.
-            flaw = None if row is None else features.describe_not_finite(as_rows(row), 0, x)
+            flaw = None if row is None else features.describe_not_finite(row, 0, x)
             self.forget_features(is_first, (features.columns, names))
             raise (error if flaw is None else InputError(flaw)) from None
         return kept, row
@@ -322,8 +315,7 @@ class Runtime:
 
     def note_rewards(self, rewards: NDArray[np.float64]) -> None:
         """Remember if any reward was strictly between 0 and 1; their sum is then no longer a count."""
-        if len(rewards) and not self.rewarded:
-            self.rewarded = bool(((rewards > 0.0) & (rewards < 1.0)).any())
+        self.rewarded = self.rewarded or bool(((rewards > 0.0) & (rewards < 1.0)).any())
 
     def disable_ledger(self) -> None:
         """Stop remembering learnt ids: the caller ensures that nothing is learnt twice, however late."""
@@ -340,8 +332,10 @@ class Runtime:
                 raise InputError(f"there are {len(labels)} labels for {count} rows")
             if count == 0:
                 return
-            self.features.settle(X)
-            teach_rows(self.model, self.features.table(X), labels, self.taught)
+            rows = self.features.table(X)
+            self.model.make_room()
+            with self.model.unchanged_if_refused(rows):
+                take_lessons(self.model, rows, labels, first_id=self.taught)
             self.taught += count
 
     # --- whole streams -----------------------------------------------------------------------------------------------

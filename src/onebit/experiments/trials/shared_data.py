@@ -41,13 +41,14 @@ class Tables:
 
     def rows(self, learner: Learner) -> Rows:
         """Return the rows in the form that this learner reads."""
-        if learner.runtime.features.named:  # each learner has its own vocabulary
+        features = learner.runtime.features
+        if features.named:  # each learner has its own vocabulary
             return learner.runtime.table(self.data.given)
         space = learner.runtime.table_form(self.data.given)
-        form = (learner.runtime.features.dtype, learner.runtime.features.size, space, learner.runtime.feature_names)
+        form = (features.dtype, features.size, space, features.feature_names)
         with self._lock:
             if form not in self._rows:
-                self._refuse_copy(learner.runtime.features.dtype, space)
+                self._refuse_copy(features.dtype, space)
                 self._rows[form] = learner.runtime.table(self.data.given)
             return self._rows[form]
 
@@ -77,7 +78,6 @@ class Tables:
                 held = str(getattr(values, "dtype", "float64"))  # avoid copying data that may be larger than memory
                 texts = isinstance(self.data.X, list) and isinstance(self.data.X[0], str)
                 features = Features(Options(dtype=held if held == "float32" else "float64", text=texts))
-                features.settle(self.data.X)
                 self._longest = float(squared_lengths(features.table(self.data.X)).max())
             return self._longest
 
