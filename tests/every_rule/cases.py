@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onebit.checks import CHECKS
 from onebit.checks.examples import NAMES, rows, state
 from onebit.contract.candidates import candidates_at, pack_candidates
 from onebit.engine.schedule import NO_REWARDS, NOTHING, Schedule, events_of
@@ -22,6 +21,7 @@ from onebit.errors import InputError
 from onebit.learner.decision import Decision
 from onebit.learner.learner import Learner, copy_learner, learner_class
 from onebit.rules import registry
+from tests.every_rule.around_rules import CHECKS
 from tests.oracles.base import Decided
 from tests.oracles.draws import draws
 from tests.slow import ON_DEMAND, WHOLE
@@ -37,8 +37,6 @@ FAMILIES = {
 EXAMPLES = {
     name: {f"{name}-{n}": options for n, options in enumerate(registry()[name].examples)} for name in registry()
 }
-# Starts a process for each learner: `tests/every_rule/test_all_at_once.py` has one for all, and learners with a kernel go through the check itself.
-ELSEWHERE = "same_in_another_process"
 
 # What a learner cannot meet, and why.
 EXCEPTIONS: dict[tuple[str, str], str] = {}
@@ -79,7 +77,6 @@ def checks_of(family: str) -> pytest.MarkDecorator:
             for case, options in EXAMPLES[name].items()
             for check in CHECKS
             for whole in ((True,) if is_whole(name) or check in WHOLE_ONLY else (True, False))
-            if check != ELSEWHERE
         ],
     )
 

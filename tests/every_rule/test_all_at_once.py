@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 from onebit.checks.examples import rows, trained
@@ -28,6 +29,10 @@ def test_all_are_the_same_in_another_process(tmp_path: Path) -> None:
             learner = trained(lambda name=name, options=options, **common: made(name, options, **common))
             learner.save(tmp_path / case)
             expected[case] = [learner.decide(x) for x in X]
+    for kernel in ("rbf:0.5", "rational:shorten"):
+        learner = trained(partial(made, "banditron", {"kernel": kernel}))
+        learner.save(tmp_path / kernel)
+        expected[kernel] = [learner.decide(x) for x in X]
     program = (
         "import sys, json, pathlib, onebit\n"
         "X = json.loads(sys.argv[2])\n"

@@ -106,12 +106,15 @@ def test_a_common_option_out_of_range_is_refused_with_its_value(options: dict[st
 
 
 def test_an_option_is_declared_once() -> None:
-    """Every learner class takes what `Options` declares, with these defaults, and documents it."""
-    for name in registry():
-        made = learner_class(registry()[name])
+    """Every learner class takes what `Options` and its rule declare, with these defaults, and documents it."""
+    for rule in registry().values():
+        made = learner_class(rule)
         shown = inspect.signature(made).parameters
-        assert {option: shown[option].default for option in Options._fields} == Options._field_defaults
+        defaults = {**Options._field_defaults, **rule.defaults}
+        assert {option: shown[option].default for option in defaults} == defaults
+        assert shown.keys() == {"classes", *defaults}
         assert all(f"    {option}: {meaning}" in (made.__doc__ or "") for option, meaning in MEANINGS.items())
+        assert all(f"    {option}: " in (made.__doc__ or "") for option in shown)
     assert Options().checked() == Options()
     assert list(MEANINGS) == ["classes", *Options._fields]
 

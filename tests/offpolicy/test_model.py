@@ -62,8 +62,8 @@ def test_the_model_passes_the_checks_of_every_learner() -> None:
     def make(**options: Any) -> Learner:
         return Learner(RULE, **options)
 
-    # Left out: those that compile it once more, and that of decisions in another process, which is for rules with a name.
-    check_learner(make, skip=["saves", "forms", "column_order", "bias", "teaching", "same_in_another_process"])
+    # Left out: those that compile it once more.
+    check_learner(make, skip=["saves", "forms", "column_order", "bias", "teaching"])
 
 
 def test_the_scale_of_the_features_does_not_matter() -> None:

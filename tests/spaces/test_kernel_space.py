@@ -17,7 +17,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import onebit
-from onebit.checks import CHECKS
 from onebit.checks.examples import NAMES, refused, state
 from onebit.checks.examples import rows as unit_rows
 from onebit.cli import main
@@ -28,6 +27,7 @@ from onebit.rules import registry
 from onebit.spaces.choose import KernelChoice
 from onebit.spaces.kernel import LANES
 from onebit.spaces.kernels import Kernel
+from tests.every_rule.around_rules import CHECKS
 from tests.every_rule.cases import chosen_among
 from tests.learner.learners import assert_unchanged_by
 from tests.oracles.draws import draws

@@ -1,4 +1,4 @@
-"""Checks of what every learner must do, which anyone can run on their own learner.
+"""Checks of what a rule can get wrong, which anyone can run on a rule of their own.
 
     onebit.checks.check_learner(lambda **options: onebit.Learner(my_rule, **options))
 
@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from onebit.checks import deciding, inputs, keeping, learning
+from onebit.checks import deciding, keeping, learning
 from onebit.checks.examples import Factory
 
 __all__ = ["CHECKS", "Factory", "check_learner"]
 
 CHECKS: dict[str, Callable[[Factory], None]] = {
     name.removeprefix("check_"): check
-    for part in (deciding, learning, inputs, keeping)
+    for part in (deciding, learning, keeping)
     for name, check in vars(part).items()
     if name.startswith("check_")
 }
@@ -27,7 +27,7 @@ def check_learner(factory: Factory, skip: Collection[str] = ()) -> None:
     """Run every check except those named in `skip`; the error names the first that fails.
 
     >>> import onebit
-    >>> check_learner(lambda **options: onebit.Perceptron(**options), skip=["same_in_another_process"])
+    >>> check_learner(lambda **options: onebit.Perceptron(**options), skip=["learns"])
     """
     for name, check in CHECKS.items():
         if name not in skip:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -37,26 +37,6 @@ def easy_rows(count: int) -> tuple[Array, Array]:
     y = generator.integers(0, len(NAMES), size=count)
     X = np.eye(len(NAMES))[y] + 0.05 * generator.normal(size=(count, len(NAMES)))
     return X / np.linalg.norm(X, axis=1, keepdims=True), y
-
-
-def csr_rows(X: Array) -> Iterator[Any]:
-    """Return rows in CSR form, one at a time."""
-
-    class Row:
-        """A CSR row with SciPy's attributes."""
-
-        def __init__(self, x: Array) -> None:
-            self.indices = np.flatnonzero(x).astype(np.int32)
-            self.data = x[self.indices]
-            self.indptr = np.array([0, len(self.indices)])
-            self.shape = (1, len(x))
-
-    return (Row(x) for x in X)
-
-
-def feature_names(width: int = WIDTH) -> list[str]:
-    """Return feature names whose alphabetical order is that of the columns."""
-    return [f"f{column:03d}" for column in range(width)]
 
 
 def few(row: int) -> list[str]:

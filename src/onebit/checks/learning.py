@@ -1,26 +1,10 @@
-"""Checks of learning: any order of feedback, batches, labels, rewards, truths, runs and accuracy."""
+"""Checks of learning: any order of feedback, batches, runs, new classes, labels, accuracy, and problems of any size."""
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
 import numpy as np
 
-from onebit.checks.examples import (
-    NAMES,
-    WIDTH,
-    Factory,
-    easy_rows,
-    few,
-    played,
-    refused,
-    rows,
-    spaces_of,
-    state,
-    trained,
-)
-from onebit.contract.rule import RIGHT
+from onebit.checks.examples import NAMES, WIDTH, Factory, easy_rows, played, refused, rows, spaces_of, state, trained
 from onebit.engine.stream import stream
 from onebit.errors import OnebitError
 from onebit.experiments.run import run
@@ -43,27 +27,6 @@ def check_feedback_out_of_order(factory: Factory) -> None:
         assert learner.learnt == 25
         weights.append(learner.weights)
     assert np.array_equal(weights[0], weights[1])
-
-
-def check_learns_once(factory: Factory) -> None:
-    """Check that a decision is refused if learnt already, of another learner, or not a decision.
-
-    Nothing must change.
-    """
-    learner, other = trained(factory), trained(factory)
-    x = rows(1, seed=5)[0][0]
-    decision = learner.decide(x)
-    learner.learn(decision, label=NAMES[0])
-    named = learner.decide(x, id="one")
-    learner.learn(named, label=NAMES[0])
-    before = state(learner)
-    assert "already" in refused(lambda: learner.learn(decision, label=NAMES[0]))
-    assert "already" in refused(lambda: learner.learn(named, label=NAMES[0]))
-    assert "another learner" in refused(lambda: learner.learn(other.decide(x), label=NAMES[0]))
-    assert "Decision" in refused(lambda: learner.learn("decision", label=NAMES[0]))  # type: ignore[arg-type]
-    assert "no class" in refused(lambda: learner.learn(learner.decide(x, id="two"), label="yak"))
-    assert "either" in refused(lambda: learner.learn(learner.decide(x, id="two")))
-    assert state(learner) == before
 
 
 def check_batches(factory: Factory) -> None:
@@ -169,96 +132,12 @@ def check_learns(factory: Factory) -> None:
     assert late < chance / 2, f"error {late:.3f} in the second half, chance is {chance}"
 
 
-# --- rewards and truths: feedback beyond right and wrong ---------------------------------------------------------------
-
-
-def check_rewards_of_right_and_wrong(factory: Factory) -> None:
-    """Check that rewards of 1 and 0 equal right and wrong, bit for bit, singly and in batches."""
-    X, y = rows(40, seed=26)
-    told = trained(factory)
-    rewarded, batch, many = copy_learner(told), copy_learner(told), copy_learner(told)
-    if told.runtime.needs_labels:
-        assert "labels" in refused(lambda: told.learn(told.decide(X[0]), reward=1.0))
-        return
-    decisions = [told.decide(x) for x in X]
-    right = [decision.label == NAMES[label] for decision, label in zip(decisions, y, strict=True)]
-    for decision, answer in zip(decisions, right, strict=True):
-        told.learn(decision, right=answer)
-        rewarded.learn(decision, reward=float(answer))
-    batch.learn_many(decisions, right=right)
-    many.learn_many(decisions, rewards=np.array(right, dtype=np.float32))
-    for other in (rewarded, batch, many):
-        other.runtime.ledger.next_id = told.runtime.ledger.next_id
-        assert state(other) == state(told)
-
-
-def check_rewards(factory: Factory) -> None:
-    """Check that rewards between 0 and 1 are learnt alike singly and in batches, and summed."""
-    X, _ = rows(40, seed=27)
-    one = trained(factory)
-    if one.runtime.needs_labels:
-        return
-    many, before = copy_learner(one), one.runtime.model.memory[RIGHT]
-    worth = np.random.default_rng(27).random(len(X))
-    decisions = many.decide_many(X)
-    for decision, reward in zip(decisions, worth, strict=True):
-        one.learn(decision, reward=reward)
-    many.learn_many(decisions, rewards=worth.tolist())
-    one.runtime.ledger.next_id = many.runtime.ledger.next_id
-    assert state(one) == state(many)
-    assert abs(one.runtime.model.memory[RIGHT] - before - worth.sum()) < 1e-9
-
-
-def check_truths(factory: Factory) -> None:
-    """Check that truths count as one feedback each, singly, in batches and mixed with right and wrong.
-
-    A rule without a step for known labels must learn from a truth whether the label was right.
-    """
-    X, y = rows(40, seed=28)
-    one = trained(factory)
-    many, told = copy_learner(one), copy_learner(one)
-    candidates = one.runtime.rule.takes_candidates
-    sets = [sorted({*few(row), NAMES[label]}) if row % 3 and candidates else None for row, label in enumerate(y)]
-    decisions = many.decide_many(X, among=sets)
-    truths: list[Any] = [NAMES[label] if row % 2 else None for row, label in enumerate(y)]
-    right = [decision.label == NAMES[label] for decision, label in zip(decisions, y, strict=True)]
-    heard = one.learnt
-    if one.runtime.needs_labels:
-        truths = [NAMES[label] for label in y]
-    for row, (decision, truth) in enumerate(zip(decisions, truths, strict=True)):
-        if truth is None:
-            one.learn(decision, right=right[row])
-        else:
-            one.learn(decision, truth=truth)
-    assert one.learnt == heard + len(X)
-    one.runtime.ledger.next_id = many.runtime.ledger.next_id
-    many.learn_many(decisions, None if one.runtime.needs_labels else right, truths=truths)
-    assert state(one) == state(many)
-    if one.runtime.rule.teach is None and not one.runtime.needs_labels:
-        told.runtime.ledger.next_id = many.runtime.ledger.next_id
-        told.learn_many(decisions, right)
-        assert state(told) == state(many)
-
-
-def check_answers_are_refused(factory: Factory) -> None:
-    """Check that invalid rewards, double answers and contradictions raise an error and change nothing."""
-    learner = trained(factory)
-    x = rows(1, seed=29)[0][0]
-    before, decision, other = state(learner), learner.decide(x, id="one"), learner.decide(x, id="two")
-    known = decision.label
-    wrong = next(name for name in NAMES if name != known)
-    rewards: list[Any] = [math.nan, math.inf, -0.1, 1.1, 10**400, "1", True, [1.0], b"1", {}]
-    for bad in rewards:
-        assert "0 to 1" in refused(lambda given=bad: learner.learn(decision, reward=given))  # type: ignore[misc]
-        assert refused(lambda given=bad: learner.learn_many([decision, other], rewards=[0.5, given]))  # type: ignore[misc]
-    for both in ({"right": True, "reward": 1.0}, {"reward": 1.0, "truth": known}, {"label": known, "truth": known}, {}):
-        assert "one of them" in refused(lambda given=both: learner.learn(decision, **given))  # type: ignore[misc]
-    assert "no class" in refused(lambda: learner.learn(decision, truth="yak"))
-    assert "no class" in refused(lambda: learner.learn_many([decision], truths=[["ant"]]))  # type: ignore[list-item]
-    assert "give either" in refused(lambda: learner.learn_many([decision], [True], rewards=[1.0]))
-    assert "give either" in refused(lambda: learner.learn_many([decision]))
-    assert "2 answers for 1" in refused(lambda: learner.learn_many([decision], rewards=[1.0, 0.5]))
-    assert "must follow" in refused(lambda: learner.learn_many([decision], [True], truths=[wrong]))
-    assert "must follow" in refused(lambda: learner.learn_many([decision], [False], truths=[known]))
-    assert refused(lambda: learner.learn_many([decision], rewards=[None]))  # type: ignore[list-item]
-    assert state(learner) == before
+def check_sizes(factory: Factory) -> None:
+    """Check that two classes, a hundred classes, a single feature and a bias all work."""
+    for classes, width, bias in ((2, WIDTH, False), (100, WIDTH, True), (3, 1, False), (2, 1, True)):
+        X, y = rows(120, classes=classes, width=width)
+        composite = factory(classes=classes).runtime.rule.composite
+        learner = factory(classes=classes, bias=bias and not composite)
+        played(learner, X, y)
+        assert composite or learner.weights.shape[1] == width + bias
+        assert np.isfinite(learner.weights).all()
