@@ -87,7 +87,7 @@ def test_a_run_is_its_numbers_one_after_the_other(before: list[int], run: tuple[
                 if accepts(ledger, number):
                     ledger.record(number)
                     learnt.add(number)
-        whole.record_run(first, count)
+        whole.record_all(range(first, first + count))
         for number in range(first, first + count):
             single.record(number)
     assert whole.moment == single.moment
@@ -115,9 +115,9 @@ def test_numbers_that_rise_may_come_in_parts(before: list[int], steps: list[int]
             for number in before:
                 if accepts(ledger, number):
                     ledger.record(number)
-        whole.record_some(rising)
+        whole.record_all(rising)
         for first in range(0, max(1, len(rising)), size):
-            parts.record_some(rising[first : first + size], more=first + size < len(rising))
+            parts.record_all(rising[first : first + size], more=first + size < len(rising))
     assert vars(parts) == vars(whole)
 
 
@@ -128,7 +128,7 @@ def test_numbers_in_order_cost_nothing() -> None:
         ledger.record(number)
         assert ledger.above == set()
     assert ledger.watermark == 1000
-    ledger.record_run(1000, 500)
+    ledger.record_all(range(1000, 1500))
     assert (ledger.watermark, ledger.above) == (1500, set())
 
 
@@ -154,7 +154,7 @@ def test_a_gap_is_stepped_over_only_when_the_limit_is_passed() -> None:
 def test_a_number_that_was_surely_learnt_is_not_called_too_old() -> None:
     with patch.object(module, "LIMIT", SMALL):
         ledger = Ledger()
-        ledger.record_run(0, 10)
+        ledger.record_all(range(10))
         for number in range(11, 12 + SMALL):
             ledger.record(number)
     with pytest.raises(OnebitError, match=r"^decision 3 has been learnt already: from \d+ on"):
@@ -188,7 +188,7 @@ def test_a_long_run_after_a_gap_needs_no_memory_for_each_of_its_rounds() -> None
     ledger.record(1)  # decision 0 never hears anything
     tracemalloc.start()
     try:
-        ledger.record_run(2, 1_000_000)
+        ledger.record_all(range(2, 1_000_002))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

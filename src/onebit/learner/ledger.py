@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from onebit.contract.validation import ID_LIMIT
@@ -41,7 +41,7 @@ class Ledger:
         self.above: set[int] = set()
         self.strings: dict[str, int] = {}  # in the order of learning
         self.forgotten = 0  # strings learnt up to this moment may have been forgotten
-        self._stepped = False  # whether `record_some` stepped over a gap and expects more
+        self._stepped = False  # whether `record_all` stepped over a gap and expects more
 
     def next_ids(self, count: int) -> range:
         """Return the next free numbers without using them up; raise InputError if too few are left."""
@@ -100,41 +100,32 @@ class Ledger:
         self.above.add(identity)
         self._settle()
 
-    def record_all(self, identities: Sequence[int | str]) -> None:
-        """Record that these decisions have been learnt."""
-        in_turn = range(self.watermark, self.watermark + len(identities))
-        if identities == in_turn if type(identities) is range else list(identities) == list(in_turn):
-            self.record_run(self.watermark, len(identities))
-            self._number_after(in_turn.stop - 1 if in_turn else -1)
-            return
-        for identity in identities:
-            self.record(identity)
-
-    def record_run(self, first: int, count: int) -> None:
-        """Record that `count` decisions from `first` on have been learnt, in order."""
-        self.moment += count
-        if first == self.watermark and not self.above:
-            self.watermark += count
-        elif count > LIMIT:  # too many to remember individually
-            self.first_gap = min(self.first_gap, self.watermark)
-            self.watermark = first + count
-            self.above = {kept for kept in self.above if kept >= self.watermark}
-        else:
-            self.above.update(range(first, first + count))
-            self._settle()
-
-    def record_some(self, numbers: Iterable[int], more: bool = False) -> None:
-        """Record that these decisions, none of them learnt before, have been learnt.
+    def record_all(self, identities: Sequence[int | str], more: bool = False) -> None:
+        """Record that these decisions, none of them learnt before, have been learnt; a range is in order.
 
         `more` says that further, larger numbers will follow. The final state does not depend on how the numbers are split into calls.
         """
-        known = len(self.above)
-        self.above.update(numbers)
-        self.moment += len(self.above) - known
-        stepped = self._settle() or self._stepped
+        numbers: Any = identities
+        stepped = self._stepped
+        in_turn = range(self.watermark, self.watermark + len(numbers))
+        if not self.above and (numbers == in_turn if type(numbers) is range else list(numbers) == list(in_turn)):
+            self.watermark = in_turn.stop
+        elif type(numbers) is range and len(numbers) > LIMIT:  # too many to remember individually
+            self.first_gap = min(self.first_gap, self.watermark)
+            self.watermark = numbers.stop
+            self.above = {kept for kept in self.above if kept >= self.watermark}
+        elif set(map(type, numbers)) <= {int}:
+            self.above.update(numbers)
+            stepped = self._settle() or stepped
+        else:
+            for identity in identities:
+                self.record(identity)
+            return
         if stepped and not more and len(self.above) >= -(-LIMIT // 2):  # as if all had come in one call
             self._step_over()
         self._stepped = stepped and more
+        self.moment += len(numbers)
+        self._number_after(numbers.stop - 1 if type(numbers) is range else max(numbers, default=-1))
 
     def _settle(self) -> bool:
         """Raise the watermark past numbers learnt without a gap.
@@ -173,6 +164,6 @@ class CountingLedger(Ledger):
     def record(self, identity: int | str) -> None:
         self.record_all((identity,))
 
-    def record_all(self, identities: Sequence[int | str]) -> None:
+    def record_all(self, identities: Sequence[int | str], more: bool = False) -> None:
         self.moment += len(identities)
         self._number_after(max((identity for identity in identities if isinstance(identity, int)), default=-1))

@@ -365,10 +365,9 @@ class Runtime:
     def finish_walk(self, schedule: Schedule) -> None:
         """Record which rounds of the stream, or of the part of it that was walked, have been learnt."""
         with self.lock:
-            ledger = self.ledger
+            ids: Any = self.ledger.next_ids(schedule.rounds)
+            end = ids.stop
             if len(schedule.events):
-                ids = schedule.learnt + (ledger.next_id - schedule.part.first)
-                ledger.record_some(ids.tolist(), more=not schedule.part.last)
-            else:
-                ledger.record_run(ledger.next_id, schedule.rounds)
-            ledger.next_id += schedule.rounds
+                ids = (schedule.learnt + (ids.start - schedule.part.first)).tolist()
+            self.ledger.record_all(ids, more=not schedule.part.last)
+            self.ledger.next_id = end
