@@ -54,7 +54,10 @@ def learn_answer(
         raise InputError(f"learn takes a Decision, and was given a {type(decision).__name__}")
     with runtime.lock:
         played = runtime.names.index(decision.label)
-        answer = parse_answer(runtime, decision, played, right, label, reward, truth)
+        if type(right) is bool and label is reward is truth is None and not runtime.model.needs_labels:
+            answer = Answer(played if right else -1)  # the common case
+        else:
+            answer = parse_answer(runtime, decision, played, right, label, reward, truth)
         if answer.reward is not None or answer.is_truth or decision.among is not None:
             with runtime.unchanged_if_refused():
                 _require_own(runtime, [decision])
