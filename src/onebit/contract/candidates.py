@@ -135,9 +135,9 @@ def pack_candidates(sets: Sequence[Iterable[int]], complete: bool | Sequence[boo
     >>> [candidates_at(pack_candidates([[0, 2], [1]]), row).tolist() for row in (0, 1)]
     [[0, 2], [1]]
     """
-    listed = [np.asarray(list(one), dtype=np.int64) for one in sets]
-    sizes = np.array([len(one) for one in listed], dtype=np.int64)
-    return pack_lists(np.concatenate([ALL_CLASSES, *listed]), sizes, complete)
+    lists = [np.asarray(list(candidates), dtype=np.int64) for candidates in sets]
+    sizes = np.array([len(candidates) for candidates in lists], dtype=np.int64)
+    return pack_lists(np.concatenate([ALL_CLASSES, *lists]), sizes, complete)
 
 
 def pack_lists(labels: Labels, sizes: Labels, complete: bool | Sequence[bool] = False) -> Labels:

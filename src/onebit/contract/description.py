@@ -91,16 +91,16 @@ class ColumnsReport:
     effective: float | None  # effective number of columns, (sum v)^2/(sum v^2) of variances v; None before computed
 
     def __str__(self) -> str:
-        said = [f"{self.varying:,} of {self.count:,} columns vary"]
+        sentences = [f"{self.varying:,} of {self.count:,} columns vary"]
         if self.standardised is not None and self.effective is not None:
             how = "in units of their deviations" if self.standardised else "as they are"
             few = "no more than " if self.standardised else ""
-            said.append(
+            sentences.append(
                 f"principal components take them {how}, since the variance lies in {few}about {self.effective:.3g} of them"
             )
         if self.divided:
-            said.append("rows differ by orders of magnitude, so each is divided by its scale")
-        return "; ".join(said)
+            sentences.append("rows differ by orders of magnitude, so each is divided by its scale")
+        return "; ".join(sentences)
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class Description:
     @property
     def members(self) -> dict[str, float]:
         """The shares of the members of `auto`, by name; empty for other learners."""
-        return {} if self.composition is None else {one.name: one.share for one in self.composition.members}
+        return {} if self.composition is None else {member.name: member.share for member in self.composition.members}
 
     @property
     def _taught(self) -> int:
@@ -164,12 +164,12 @@ class Description:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values, as `onebit run --explain --json` prints it."""
-        found = {**asdict(self), "members": self.members, "error": self.error, "reward": self.reward}
+        values = {**asdict(self), "members": self.members, "error": self.error, "reward": self.reward}
         if self.exploration is not None:
-            found["exploration"]["paid"] = self.exploration.paid
+            values["exploration"]["paid"] = self.exploration.paid
         if self.certainty is not None:
-            found["certainty"] |= {"answered": self.certainty.answered, "error": self.certainty.error}
-        return found
+            values["certainty"] |= {"answered": self.certainty.answered, "error": self.certainty.error}
+        return values
 
     def __str__(self) -> str:
         lines = [f"{self.learner}, {self.learnt:,} feedbacks learnt"]
@@ -207,26 +207,28 @@ class Description:
         return f"<b>{escape(name)}</b><ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>"
 
     def _certain(self, certainty: CertaintyReport) -> str:
-        said = f"sure of {100 * certainty.answered:.1f} % of {certainty.asked:,} decisions"
+        line = f"sure of {100 * certainty.answered:.1f} % of {certainty.asked:,} decisions"
         if certainty.error is None:
-            return said
-        mean, low, high = (100 * one for one in certainty.error)
+            return line
+        mean, low, high = (100 * number for number in certainty.error)
         what = f"which lacked {mean:.2f} % of the rewards" if self.rewarded else f"of which {mean:.2f} % were wrong"
-        return f"{said}, {what} (95 %, at all times at once: {low:.2f} to {high:.2f})"
+        return f"{line}, {what} (95 %, at all times at once: {low:.2f} to {high:.2f})"
 
     @staticmethod
     def _composed(composition: MembersReport) -> list[str]:
-        judged = any(one.chance is not None for one in composition.members)
+        judged = any(member.chance is not None for member in composition.members)
         likely = ", and the probability given to recent feedback (predicted)" if judged else ""
         lines = [f"members: share in the beliefs{likely}"]
-        weighed = sorted(composition.members, key=lambda one: (one.waits_for is not None, -one.share, one.behind))
-        width = max(len(one.name) for one in weighed)
+        members = sorted(
+            composition.members, key=lambda member: (member.waits_for is not None, -member.share, member.behind)
+        )
+        width = max(len(member.name) for member in members)
         lines.append(f"  {'':{width}} {'share':>8}{'  predicted' if judged else ''}  looks at")
-        for one in weighed:
-            chance = f"{'' if one.chance is None else f'{100 * one.chance:.1f} %':>11}" if judged else ""
-            said = f"  {one.name:{width}} {100 * one.share:6.1f} %{chance}  {one.about}"
-            said += f"; asleep, looks at one row in {one.every}" if one.asleep else ""
-            lines.append(said if one.waits_for is None else f"{said}; waits for {one.waits_for}")
+        for member in members:
+            chance = f"{'' if member.chance is None else f'{100 * member.chance:.1f} %':>11}" if judged else ""
+            line = f"  {member.name:{width}} {100 * member.share:6.1f} %{chance}  {member.about}"
+            line += f"; asleep, looks at one row in {member.every}" if member.asleep else ""
+            lines.append(line if member.waits_for is None else f"{line}; waits for {member.waits_for}")
         return lines if composition.columns is None else [*lines, str(composition.columns)]
 
     def _explored(self, explored: ExplorationReport) -> list[str]:

@@ -251,13 +251,15 @@ class Rule:
 
     def plain(self, options: Mapping[str, object]) -> dict[str, Any]:
         """Validate options and return them as serialisable values: names for codes, floats for reals."""
-        found: dict[str, Any] = {}
+        plain: dict[str, Any] = {}
         for name, value in options.items():
             parameter = self.parameters[name]
             code = parameter.code(name, value)
-            named = not isinstance(parameter, OneOf) or code in parameter.names.values()
-            found[name] = parameter.show(code) if named else value  # type: ignore[arg-type]
-        return found
+            if not isinstance(parameter, OneOf) or code in parameter.names.values():
+                plain[name] = parameter.show(code)  # type: ignore[arg-type]
+            else:
+                plain[name] = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+        return plain
 
     def settle(self, classes: int, options: Mapping[str, object]) -> tuple[Any, Vector]:
         """Return the record and the initial memory for these options; raise InputError if unusable."""

@@ -52,7 +52,7 @@ def checked_classes(classes: int | Iterable[ClassName]) -> tuple[ClassName, ...]
         names: list[object] = list(range(int(classes)))
     else:
         try:
-            names = [one.item() if isinstance(one, np.generic) else one for one in classes]
+            names = [name.item() if isinstance(name, np.generic) else name for name in classes]
         except TypeError:
             raise InputError(
                 f"classes is {brief(classes)}, but must be the names of the classes, or their number"
@@ -103,10 +103,10 @@ def checked_ids(ids: object, count: int) -> list[int | str]:
     """Return validated ids, one for each of `count` rows."""
     if isinstance(ids, str) or not isinstance(ids, Iterable):
         raise InputError(f"ids is {brief(ids)}, but must be a list with an id for each row")
-    found = [checked_id(one) for one in ids]
-    if len(found) != count:
-        raise InputError(f"there are {len(found)} ids for {count} rows")
-    return found
+    checked = [checked_id(identity) for identity in ids]
+    if len(checked) != count:
+        raise InputError(f"there are {len(checked)} ids for {count} rows")
+    return checked
 
 
 def is_encodable(string: str) -> bool:
@@ -136,7 +136,6 @@ def join_names(names: Iterable[object]) -> str:
     >>> join_names(["a", "b"])
     "'a', 'b'"
     """
-    found = list(names)
-    return ", ".join(map(brief, found[:MOST_JOINED])) + (
-        f" and {len(found) - MOST_JOINED} more" if len(found) > MOST_JOINED else ""
-    )
+    listed = list(names)
+    more = f" and {len(listed) - MOST_JOINED} more" if len(listed) > MOST_JOINED else ""
+    return ", ".join(map(brief, listed[:MOST_JOINED])) + more

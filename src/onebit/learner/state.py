@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract import calibration
-from onebit.contract.options import MAX_FEATURES, RANGES, Options
+from onebit.contract.options import MAX_FEATURES, Options
 from onebit.contract.rule import LEARNT, NORM, RIGHT, Rule
 from onebit.contract.validation import is_encodable, is_whole_number
 from onebit.errors import InputError, brief
@@ -27,10 +27,11 @@ from onebit.spaces.choose import ROWS, KernelChoice, Routing
 from onebit.spaces.layout import ANY, MOST_COUNTED, NUMBERS, ArraySpec, refuse_unlike
 from onebit.version import VERSION, is_version
 
-# Options at the top level of a manifest. Those of kernels and features are in objects of their own.
-STORED = ("seed", "bias", "exploration_floor")
+# A manifest keeps options at its top level, but for these: those of the kernel and of the features are in objects of
+# their own, where the number and the form of the features are as they were found. Absent options have their defaults.
 STORED_OF_FEATURES = ("dtype", "text", "hash_bits")
 STORED_OF_KERNEL = ("kernel", "max_support")
+STORED = [name for name in Options._fields if name not in ("features", "space", *STORED_OF_FEATURES, *STORED_OF_KERNEL)]
 
 _JSON = ArraySpec((ANY,), np.uint8)
 # The arrays that are not part of the weights.
@@ -53,7 +54,7 @@ def dump_state(runtime: Runtime) -> tuple[dict[str, Any], Arrays]:
             "version": VERSION,
             "machine": platform_info(),
             "rule": runtime.rule.name,
-            "parameters": {name: _plain(value) for name, value in runtime.parameters.items()},
+            "parameters": dict(runtime.parameters),
             "classes": list(runtime.classes),
             **({"retired": sorted(runtime.names.retired)} if runtime.names.retired else {}),
             **({"rewarded": True} if runtime.rewarded else {}),
@@ -139,14 +140,12 @@ def _kernel_fields(runtime: Runtime) -> dict[str, Any]:
 def _read_options(manifest: dict[str, Any], space: str | None) -> Options:
     """Return the options of a learner, checked; named features leave number and form open."""
     read = manifest["features"]
-    counted = read["hash_bits"] is None and not read["named"]
-    stored = {name: manifest[name] for name in STORED} | {name: read[name] for name in STORED_OF_FEATURES}
-    options = Options(
-        features=read["size"] if counted else None,
-        space=None if read["named"] else space,
-        **stored,
-        **manifest.get("kernel", {}),
-    ).checked()
+    stored = {name: manifest[name] for name in STORED if name in manifest}
+    stored |= {name: read[name] for name in STORED_OF_FEATURES if name in read}
+    stored |= manifest.get("kernel", {})
+    if not read["named"]:
+        stored |= {"features": read["size"] if stored.get("hash_bits") is None else None, "space": space}
+    options = Options(**stored).checked()
     _refuse_contradictions(read, options)
     return options
 
@@ -225,11 +224,6 @@ def _refuse_count(memory: NDArray[np.float64], index: int, most: float) -> None:
         )
 
 
-def _plain(value: Any) -> Any:
-    """Return a parameter as a value that JSON can represent."""
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
-
-
 def _encode_list(things: list[Any]) -> NDArray[np.uint8]:
     """Encode a list as JSON in a byte array: millions of names are too many for a manifest."""
     return np.frombuffer(json.dumps(things).encode(), dtype=np.uint8).copy()
@@ -306,24 +300,19 @@ def _keys(*names: str) -> tuple[Check, str]:
     )
 
 
-def _option(name: str) -> tuple[Check, str]:
-    """Return a check that an option is present; `Options.checked` validates its value."""
-    return lambda value: True, RANGES[name].range
-
-
 _OBJECT: tuple[Check, str] = (lambda value: isinstance(value, dict), "an object")
 _WORDS: tuple[Check, str] = (_is_words, "a text")
 _WHOLE: tuple[Check, str] = (is_whole_number, "a whole number from 0 to 2^63")
 _FLAG: tuple[Check, str] = (_is_flag, "true or false")
 
-# The required fields of a manifest: a check for each, and its description. Unknown fields are ignored.
+# The required fields of a manifest: a check for each, and its description. Unknown fields are ignored; `Options.checked`
+# validates the options.
 FIELDS: dict[str, tuple[Check, str]] = {
     "version": (is_version, "a version such as 1.0.0"),
     "machine": _OBJECT,
     "rule": _WORDS,
     "parameters": _OBJECT,
     "classes": (lambda value: isinstance(value, list), "a list of names"),
-    **{name: _option(name) for name in STORED},
     "identity": _WORDS,
     "planned": _WHOLE,
     "next": _WHOLE,
@@ -332,7 +321,6 @@ FIELDS: dict[str, tuple[Check, str]] = {
     "features.space": (lambda value: value in (None, "dense", "sparse"), "dense, sparse or null"),
     "features.size": (_or_none(is_whole_number), "a whole number or null"),
     "features.named": (_or_none(_is_flag), "true, false or null"),
-    **{f"features.{name}": _option(name) for name in STORED_OF_FEATURES},
     "ledger": _OBJECT,
     **{f"ledger.{name}": _WHOLE for name in COUNTS},
 }
