@@ -18,12 +18,13 @@ from onebit.contract.options import Options
 from onebit.errors import InputError
 from onebit.features import named
 from onebit.features.features import Features
-from onebit.features.named import NameOrder, hash_entries, read_dict, read_text, words_in
+from onebit.features.named import NameOrder, hash_row, read_dict, read_text, words_in
 from onebit.learner.decision import Decision
 from onebit.learner.learner import Learner, copy_learner
 from onebit.learner.state import dump_state
 from onebit.spaces.sparse import SparseRows
 
+FLOAT64 = np.dtype(np.float64)
 LETTERS = [chr(one) for one in range(128)] * 3 + list("äÖßéİıſǅΣς中文字٣²\u2028\x85\U0001d538")
 
 
@@ -80,8 +81,10 @@ def test_any_dict_and_any_text_is_read_as_one_name_after_the_other_is(monkeypatc
     for number, kept in enumerate(examples(400)):
         row = read_text(kept) if isinstance(kept, str) else read_dict(kept, 1e300)
         for columns in (4, 64, 1 << 18):  # with names that share a column, and without
-            assert same(hash_entries(row, columns), slow_hashed(kept, columns)), kept
-        assert same(order.entries(row, here, number % 3 > 0), slow_learnt(kept, there, number % 3 > 0)), kept
+            assert same(hash_row(row, columns, FLOAT64), slow_hashed(kept, columns)), kept
+        assert same(order.sparse_row(row, here, number % 3 > 0, FLOAT64), slow_learnt(kept, there, number % 3 > 0)), (
+            kept
+        )
         if isinstance(kept, str):
             assert words_in(kept) == list(slow_names(kept))
     assert list(here.items()) == list(there.items())
@@ -142,7 +145,7 @@ def test_the_order_of_names_is_found_anew_as_the_vocabulary_grows() -> None:
     for number in range(300):
         vocabulary.setdefault(f"n{draw.randrange(10**6)}", len(vocabulary))
         x = {name: float(column) for column, name in enumerate(draw.sample(list(vocabulary), len(vocabulary) // 2))}
-        found = order.entries(read_dict(x, 1e300), vocabulary, False)
+        found = order.sparse_row(read_dict(x, 1e300), vocabulary, False, FLOAT64)
         assert found.columns.tolist() == [vocabulary[name] for name in sorted(x)], number
         assert found.values.tolist() == [x[name] for name in sorted(x)]
     assert len(order._ranks) > 200

@@ -17,7 +17,7 @@ from onebit.contract.options import Options
 from onebit.contract.validation import is_encodable
 from onebit.errors import InputError, brief
 from onebit.features.frames import NamedRows, Names, column_names, has_names, is_frame, named_rows
-from onebit.features.named import NamedRow, NameOrder, hash_entries, hash_name, names_in_order, read_dict, read_text
+from onebit.features.named import NamedRow, NameOrder, hash_name, hash_row, names_in_order, read_dict, read_text
 from onebit.features.rows import (
     Rows,
     cast_to,
@@ -144,12 +144,8 @@ class Features:
         if self.named:
             row = read_dict(x, self.largest) if isinstance(x, Mapping) else self._read_text(x)
             if self.vocabulary is None:
-                columns, numbers, width = hash_entries(row, self.columns)
-                numbers = cast_to(numbers, self.dtype)  # sums of values that share a column may overflow
-            else:
-                columns, numbers, width = self._order.entries(row, self.vocabulary, grow)
-                numbers = numbers.astype(self.dtype)
-            return row.kept, SparseRows(numbers, columns, np.array([0, len(columns)]), width)
+                return row.kept, hash_row(row, self.columns, self.dtype)
+            return row.kept, self._order.sparse_row(row, self.vocabulary, grow, self.dtype)
         given = x if isinstance(x, np.ndarray) else self._read_numbers(x)
         if self.space == "sparse":
             if not isinstance(given, SparseRows):

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from onebit.contract.validation import is_encodable
 from onebit.errors import InputError, brief
+from onebit.features.rows import cast_to
+from onebit.spaces.sparse import SparseRows
 
 WORD = re.compile(r"\w+")
 REMEMBERED = 1 << 16  # names whose hashes are cached
@@ -37,14 +39,6 @@ class NamedRow(NamedTuple):
     kept: Named
     names: Collection[str]
     numbers: NDArray[np.float64]
-
-
-class Entries(NamedTuple):
-    """The columns of a row, all below `width`, and their values."""
-
-    columns: NDArray[np.int32]
-    values: NDArray[np.float64]
-    width: int
 
 
 def words_in(text: str) -> list[str]:
@@ -134,8 +128,8 @@ class NameOrder:
         self._ranks = np.zeros(0, dtype=np.int64)
         self._missed = 0
 
-    def entries(self, row: NamedRow, vocabulary: dict[str, int], grow: bool) -> Entries:
-        """Return the entries of a row in the order of its names.
+    def sparse_row(self, row: NamedRow, vocabulary: dict[str, int], grow: bool, dtype: np.dtype[Any]) -> SparseRows:
+        """Return a row with its columns in the order of their names.
 
         New names get columns past the known ones, permanently if `grow`.
         """
@@ -143,11 +137,12 @@ class NameOrder:
             columns = np.fromiter(map(vocabulary.get, row.names), np.int64, len(row.names))
             order = self._ranks[columns].argsort()
         except TypeError:  # a name is not in the vocabulary
-            return _sorted_entries(row, vocabulary, grow)
+            return _sorted_row(row, vocabulary, grow, dtype)
         except IndexError:  # a name is newer than the ranks
             self._rank_anew(vocabulary)
-            return _sorted_entries(row, vocabulary, grow)
-        return Entries(columns[order].astype(np.int32), row.numbers[order], len(vocabulary))
+            return _sorted_row(row, vocabulary, grow, dtype)
+        starts = np.array([0, len(order)])
+        return SparseRows(row.numbers[order].astype(dtype), columns[order].astype(np.int32), starts, len(vocabulary))
 
     def _rank_anew(self, vocabulary: dict[str, int]) -> None:
         self._missed += 1
@@ -156,8 +151,8 @@ class NameOrder:
             self._ranks[[vocabulary[name] for name in sorted(vocabulary)]] = np.arange(len(vocabulary))
 
 
-def _sorted_entries(row: NamedRow, vocabulary: dict[str, int], grow: bool) -> Entries:
-    """Return the entries of a row by sorting its names."""
+def _sorted_row(row: NamedRow, vocabulary: dict[str, int], grow: bool, dtype: np.dtype[Any]) -> SparseRows:
+    """Return a row with its columns in the order of their names, by sorting these."""
     for name in row.names:
         if name not in vocabulary:
             _require_name(name)
@@ -168,7 +163,8 @@ def _sorted_entries(row: NamedRow, vocabulary: dict[str, int], grow: bool) -> En
             vocabulary.setdefault(name, len(vocabulary))
     fresh = count(len(vocabulary))
     columns = [vocabulary[name] if name in vocabulary else next(fresh) for name in names]
-    return Entries(np.array(columns, dtype=np.int32), np.array([numbers_of[name] for name in names]), next(fresh))
+    values, starts = np.array([numbers_of[name] for name in names], dtype=dtype), np.array([0, len(names)])
+    return SparseRows(values, np.array(columns, dtype=np.int32), starts, next(fresh))
 
 
 def _hash(name: str) -> int:
@@ -201,18 +197,19 @@ def hash_columns(names: Collection[str], width: int) -> NDArray[np.int32]:
     return (_hashes(names) & np.uint64(width - 1)).astype(np.int32)
 
 
-def hash_entries(row: NamedRow, width: int) -> Entries:
-    """Return the entries of hashed names in ascending order of columns.
+def hash_row(row: NamedRow, width: int, dtype: np.dtype[Any]) -> SparseRows:
+    """Return a row with its names hashed to columns, in ascending order of columns.
 
     Values that share a column are summed in the order of the names.
     """
     columns = hash_columns(row.names, width)
     order = columns.argsort()
     rising = columns[order]
-    if not np.count_nonzero(rising[1:] == rising[:-1]):
-        return Entries(rising, row.numbers[order] + 0.0, width)  # turns -0.0 into 0.0, as summing does below
-    names = list(row.names)
-    by_name = sorted(range(len(names)), key=names.__getitem__)
-    shared, places = np.unique(columns[by_name], return_inverse=True)
-    summed: NDArray[Any] = np.bincount(places, weights=row.numbers[by_name])
-    return Entries(shared, summed, width)
+    values: NDArray[Any] = row.numbers[order] + 0.0  # turns -0.0 into 0.0, as summing does below
+    if np.count_nonzero(rising[1:] == rising[:-1]):
+        names = list(row.names)
+        by_name = sorted(range(len(names)), key=names.__getitem__)
+        rising, places = np.unique(columns[by_name], return_inverse=True)
+        values = np.bincount(places, weights=row.numbers[by_name])
+    # Sums of values that share a column may be too large for the dtype.
+    return SparseRows(cast_to(values, dtype), rising, np.array([0, len(rising)]), width)
