@@ -130,7 +130,7 @@ def build_decision(
     """Build a decision from the numbers of the loop's choice; `row` is its row in `terms`."""
     label, greedy, weight, note, second_note, propensity, raw, confidence, sure, *chances = choice
     classes = runtime.names.names
-    among, complete = (None, False) if terms is PLAIN_TERMS else _candidates(runtime, terms, row)
+    among, complete = (None, False) if terms is PLAIN_TERMS else _name_candidates(runtime, terms, row)
     probabilities = dict(zip(classes, chances))  # noqa: B905 - `strict` takes two thirds as long again
     if 0.0 in chances:
         probabilities = {name: chance for name, chance in probabilities.items() if chance > 0.0}
@@ -185,7 +185,7 @@ def logged_decision(
     return logged if label == decision.label else logged._replace(raw=None, confidence=None, sure=None)
 
 
-def _candidates(runtime: Runtime, terms: DecisionTerms, row: int) -> tuple[tuple[ClassName, ...] | None, bool]:
+def _name_candidates(runtime: Runtime, terms: DecisionTerms, row: int) -> tuple[tuple[ClassName, ...] | None, bool]:
     """Return the names of a row's candidates, or None for all, and whether the right class is among them."""
     if not len(terms.among):
         return None, False

@@ -54,16 +54,18 @@ def learn_answer(
         raise InputError(f"learn takes a Decision, and was given a {type(decision).__name__}")
     with runtime.lock:
         played = runtime.names.index(decision.label)
-        if type(right) is bool and label is reward is truth is None and not runtime.model.needs_labels:
-            answer = Answer(played if right else -1)  # the common case
+        is_bit = type(right) is bool and label is reward is truth is None
+        if is_bit and decision.among is None and not runtime.model.needs_labels:
+            revealed = played if right else -1  # the common case
         else:
             answer = parse_answer(runtime, decision, played, right, label, reward, truth)
-        if answer.reward is not None or answer.is_truth or decision.among is not None:
-            with runtime.unchanged_if_refused():
-                _require_own(runtime, [decision])
-                runtime.learn_batch(_build_batch(runtime, [decision], [played], *_split_answers([answer])))
-            return
-        # A shortcut for the common case, plain right or wrong among all classes: it takes a fifth of the time.
+            if answer.reward is not None or answer.is_truth or decision.among is not None:
+                with runtime.unchanged_if_refused():
+                    _require_own(runtime, [decision])
+                    runtime.learn_batch(_build_batch(runtime, [decision], [played], *_split_answers([answer])))
+                return
+            revealed = answer.revealed
+        # A shortcut for right, wrong or a label among all classes: it takes a fifth of the time of a batch.
         features, identity = runtime.features, decision.id
         if decision.learner != runtime.identity:
             raise InputError(f"decision {brief(identity)} was made by another learner")
@@ -73,7 +75,7 @@ def learn_answer(
             kept, row = features.read(decision.x, copy=False)
             numbers = _choice_numbers(runtime, decision, played)
             word = identity if type(identity) is int else hash_id(identity)
-            learn_row(runtime.model, row, numbers, word, answer.revealed)
+            learn_row(runtime.model, row, numbers, word, revealed)
         except OnebitError:
             runtime.forget_features(is_first, (features.columns, names))
             raise
@@ -132,7 +134,7 @@ def _known_class(runtime: Runtime, decision: Decision, name: str, given: ClassNa
     return number
 
 
-def _candidates(runtime: Runtime, decisions: Sequence[Decision]) -> Labels:
+def _pack_among(runtime: Runtime, decisions: Sequence[Decision]) -> Labels:
     """Pack the candidates of decisions; empty if all classes could be played in each."""
     if all(decision.among is None for decision in decisions):
         return NOTHING
@@ -229,7 +231,7 @@ def _build_batch(
     rows = runtime.features.read_all([decision.x for decision in decisions])
     runtime.model.make_room(rows)
     choices = np.array([_choice_numbers(runtime, *each) for each in zip(decisions, played, strict=True)])
-    ids, among = [decision.id for decision in decisions], _candidates(runtime, decisions)
+    ids, among = [decision.id for decision in decisions], _pack_among(runtime, decisions)
     return LearningBatch(rows, ids, choices, revealed, hash_ids(ids), among, rewards, named)
 
 

@@ -228,7 +228,7 @@ def explain(runtime: Runtime, x: Any, label: ClassName | None, top: int | None, 
     most = None if top is None else checked_count("top", top)
     with runtime.lock:
         between, model = _choose_contrast(runtime), runtime.model
-        candidates = _candidates(runtime, among, chosen)
+        candidates = _require_rivals(runtime, among, chosen)
         kept, rows = runtime.decide_one(x, runtime.ledger.next_id, parse_terms(runtime, among, False))
         number = int(model.choice[0, engine.GREEDY]) if chosen is None else chosen
         scores = model.buffers[engine.SCORES].copy()
@@ -275,7 +275,7 @@ def _choose_contrast(runtime: Runtime) -> Callable[[int, int], Contrast]:
     return between
 
 
-def _candidates(runtime: Runtime, among: Among, label: int | None) -> list[int]:
+def _require_rivals(runtime: Runtime, among: Among, label: int | None) -> list[int]:
     """Return the playable classes; refuse if the label is not one of them or is the only one."""
     numbers = runtime.candidates(among)
     candidates = list(range(len(runtime.classes))) if numbers is None else numbers

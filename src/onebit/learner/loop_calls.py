@@ -115,22 +115,22 @@ class RowLoop:
     The words hold addresses, so a model whose arrays are replaced needs a new one.
     """
 
-    __slots__ = ("_at", "_choice", "_enter", "_first_id", "_mode", "_referred", "_room", "_row", "_told", "_words")
+    __slots__ = ("_at", "_choice", "_enter", "_first_id", "_mode", "_referred", "_revealed", "_room", "_row", "_words")
 
     def __init__(self, model: Model, loop: CompiledLoop, rows: Rows) -> None:
-        told = np.zeros(1, dtype=np.int64)
+        revealed = np.zeros(1, dtype=np.int64)
         terms = LoopTerms(model.choice, model.tally, NO_IDS, 0, 0, 0.0)
-        arguments = loop_arguments(model, rows, Schedule(told), terms, 0, 1)
+        arguments = loop_arguments(model, rows, Schedule(revealed), terms, 0, 1)
         kept = np.zeros(room_of(model.space), dtype=np.uint64)
         words = np.array([*np.frombuffer(loop.pack(*arguments), np.uint64), kept.ctypes.data, 0], dtype=np.uint64)
         self._enter, self._at = loop.enter, ctypes.c_char_p(words.ctypes.data)
         self._row, self._first_id, self._mode = (loop.word_of(name) for name in ("rows", "first_id", "mode"))
-        self._words, self._told, self._choice = words.data, told.data, model.choice.data
+        self._words, self._revealed, self._choice = words.data, revealed.data, model.choice.data
         self._room = model.room if isinstance(rows, SparseRows) else None
         self._referred = arguments, kept  # keep alive what the words point to
 
-    def run(self, row: Rows, word: int, mode: int, choice: Sequence[float] | None = None, told: int = -1) -> bool:
-        """Decide, writing to `model.choice`, or learn what was told about a choice.
+    def run(self, row: Rows, word: int, mode: int, choice: Sequence[float] | None = None, revealed: int = -1) -> bool:
+        """Decide, writing to `model.choice`, or learn what was revealed about a choice.
 
         Return False if the loop refuses the row, or if the row has another form or too many columns.
         """
@@ -144,7 +144,7 @@ class RowLoop:
         words[self._first_id], words[self._mode] = word, mode
         if choice is not None:
             _CHOICE.pack_into(self._choice, 0, *choice)
-            self._told[0] = told
+            self._revealed[0] = revealed
         walked: int = self._enter(self._at)
         return walked == 1
 

@@ -29,7 +29,7 @@ from onebit.version import VERSION
 FORMAT = 4
 Arrays = dict[str, NDArray[Any]]
 # Errors that safetensors raises for shapes and dtypes that NumPy does not support.
-_NO_FILE = (TypeError, ValueError, LookupError, AttributeError, MemoryError)
+_UNREADABLE = (TypeError, ValueError, LookupError, AttributeError, MemoryError)
 
 
 def encode(manifest: dict[str, Any], arrays: Arrays) -> bytes:
@@ -75,12 +75,12 @@ def decode(content: bytes, source: str = "what was given") -> tuple[dict[str, An
         arrays = safetensors.numpy.load(content)
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
         text = header.get("__metadata__", {}).get("onebit")
-    except (safetensors.SafetensorError, RecursionError, *_NO_FILE) as error:
+    except (safetensors.SafetensorError, RecursionError, *_UNREADABLE) as error:
         raise InputError(f"{source} is not a learner, or not all of one: {error}") from None
-    return _checked(text, arrays, source)
+    return _verify(text, arrays, source)
 
 
-def _checked(text: str | None, arrays: Arrays, path: str) -> tuple[dict[str, Any], Arrays]:
+def _verify(text: str | None, arrays: Arrays, path: str) -> tuple[dict[str, Any], Arrays]:
     """Parse the manifest and check format and checksum; warn if it was written on another machine."""
     if text is None:
         raise InputError(f"{path} is not a learner: it has no onebit manifest")
@@ -94,23 +94,23 @@ def _checked(text: str | None, arrays: Arrays, path: str) -> tuple[dict[str, Any
     if manifest.get("format") != FORMAT:
         raise InputError(f"{path} is of the format {brief(manifest.get('format'))}, but must be of {FORMAT}")
     try:
-        fits = checksum == _checksum(manifest, arrays)
+        is_whole = checksum == _checksum(manifest, arrays)
     except RecursionError:
         raise InputError(f"{path} is damaged: its manifest is nested too deeply") from None
-    if not fits:
+    if not is_whole:
         raise InputError(f"{path} is damaged: its content does not fit its checksum")
     with name_file_in_errors(path):
         for name, array in arrays.items():
             _require_finite(name, array)
-    there = manifest.get("machine")
-    differs = [
-        f"{name} {brief(there.get(name))} there, {what} here"
-        for name, what in platform_info().items()
-        if isinstance(there, dict) and there.get(name) != what
+    machine = manifest.get("machine")
+    differences = [
+        f"{name} {brief(machine.get(name))} there, {value} here"
+        for name, value in platform_info().items()
+        if isinstance(machine, dict) and machine.get(name) != value
     ]
-    if differs:
+    if differences:
         warnings.warn(
-            f"{path} was saved on another machine ({'; '.join(differs)}): going on is equal to rounding, not bit for bit",
+            f"{path} was saved on another machine ({'; '.join(differences)}): going on is equal to rounding, not bit for bit",
             OnebitWarning,
             stacklevel=4,
         )
