@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onebit.contract.belief import surety_of
 from onebit.contract.draws import DECIDING, Draws, seed_key
 from onebit.contract.rule import RuleInput
+from onebit.engine.generic import RULE_FUNCTIONS
 from onebit.rules import registry
 from onebit.rules.offset_tree import leaf_of
 
@@ -35,7 +35,7 @@ def test_no_label_is_surer_than_the_greedy_one(name: str, options: Any) -> None:
         given = given_for(memory, classes, seed)
         with np.errstate(over="ignore"):
             greedy = rule.decide(params, given).greedy
-        sureties = [surety_of(rule)(params, given, label) for label in range(classes)]
+        sureties = [RULE_FUNCTIONS["surety"](rule)(params, given, label) for label in range(classes)]
         assert np.isfinite(sureties).all()
         assert sureties[greedy] == pytest.approx(max(sureties))
 
@@ -50,7 +50,7 @@ def test_the_only_candidate_has_a_surety_that_grows_with_its_score(name: str, op
         given = given_for(memory, 1, 0)._replace(candidates=np.array([2]))
         given.scores[:] = 0.5
         given.scores[0:10:2] = score
-        found.append(surety_of(rule)(params, given, 0))
+        found.append(RULE_FUNCTIONS["surety"](rule)(params, given, 0))
     assert np.isfinite(found).all()
     assert found == sorted(found)
 
@@ -63,7 +63,9 @@ def test_a_tree_looks_at_the_nodes_that_part_candidates() -> None:
     given.scores[:3] = 0.2, 0.9, 0.4
     leaves = [leaf_of(label, 4) for label in (0, 1)]
     assert sorted((leaf - 1) // 2 for leaf in leaves) == [1, 2]
-    assert sorted(surety_of(rule)(params, given, place) for place in (0, 1)) == pytest.approx([-0.2, 0.2])
+    assert sorted(RULE_FUNCTIONS["surety"](rule)(params, given, place) for place in (0, 1)) == pytest.approx(
+        [-0.2, 0.2]
+    )
 
 
 def test_sureties_are_what_their_formulas_say() -> None:
@@ -73,7 +75,7 @@ def test_sureties_are_what_their_formulas_say() -> None:
         params, memory = registry()[name].settle(4, options)
         work = np.full((2, 8), np.nan)
         given = RuleInput(memory, np.concatenate([scores, np.ones(4)]), 1.0, Draws(seed_key(0), 0, DECIDING), work)
-        return surety_of(registry()[name])(params, given, label)
+        return RULE_FUNCTIONS["surety"](registry()[name])(params, given, label)
 
     assert surety("banditron", 1) == pytest.approx(0.5)
     assert surety("banditron", 2) == pytest.approx(-0.5)
@@ -97,4 +99,4 @@ def test_auto_has_the_log_odds_of_what_it_believes() -> None:
     given = RuleInput(memory, scores, 1.0, Draws(seed_key(0), 0, DECIDING), np.full((2, 12), np.nan))
     for label in range(3):
         expected = math.log(believed[label] / (1.0 - believed[label]))
-        assert surety_of(rule)(params, given, label) == pytest.approx(expected)
+        assert RULE_FUNCTIONS["surety"](rule)(params, given, label) == pytest.approx(expected)

@@ -50,9 +50,9 @@ def check_probabilities(factory: Factory) -> None:
 
 
 def check_frequencies(factory: Factory) -> None:
-    """Check that over many ids labels are played as often as the probabilities say, ties and candidates included.
+    """Check that over many ids labels are played as often as the probabilities say.
 
-    Each of a few hundred frequencies must be within 5.5 standard deviations: a correct learner fails about once in 100,000 runs.
+    Ties and candidates are included. Each of a few hundred frequencies must be within 5.5 standard deviations: a correct learner fails about once in 100,000 runs.
     """
     count = 4000
     for learner in (factory(classes=NAMES), trained(factory)):

@@ -1,4 +1,4 @@
-"""Checks of learning: any order of feedback, batches, runs, new classes, labels, accuracy, and problems of any size."""
+"""Checks of learning: any order of feedback, batches, runs, new classes, labels, accuracy, any size."""
 
 from __future__ import annotations
 

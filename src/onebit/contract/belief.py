@@ -20,13 +20,12 @@ the space says what each value contributes.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from onebit.contract.choices import rival
-from onebit.contract.rule import Contrast, Matrix, Rule, RuleInput, Vector
+from onebit.contract.rule import Contrast, Matrix, RuleInput, Vector
 
 
 def nearest_distribution(estimates: Matrix) -> Matrix:
@@ -97,11 +96,6 @@ def log_odds(scores: Vector, count: int, label: int) -> float:
 def regressed(params: Any, given: RuleInput, label: int) -> float:
     """Compute `surety` for rules whose scores regress being right for each class."""
     return margin_and_score(given.scores, params.classes, label)
-
-
-def surety_of(rule: Rule) -> Callable[..., float]:
-    """Return the surety function of a rule: its own, or the margin of its scores."""
-    return rule.surety or margin
 
 
 # --- contrasts -----------------------------------------------------------------------------------------------------------

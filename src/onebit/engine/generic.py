@@ -11,7 +11,7 @@ from operator import attrgetter
 from types import ModuleType
 from typing import Any
 
-from onebit.contract.belief import surety_of
+from onebit.contract.belief import margin
 from onebit.contract.candidates import Labels
 from onebit.contract.draws import TAUGHT, Draws
 from onebit.contract.rule import LEARNT, NORM, Choice, Rule, RuleInput, Vector, known
@@ -141,7 +141,7 @@ def learning_from(given: RuleInput, choice: Choice, label: int) -> RuleInput:
 RULE_FUNCTIONS: dict[str, Callable[[Rule], Callable[..., Any]]] = {
     **{name: attrgetter(name) for name in ("decide", "learn", "probabilities")},
     "teach": lambda rule: rule.teach or (play_and_see if rule.full_information is True else play_and_learn),
-    "surety": surety_of,
+    "surety": lambda rule: rule.surety or margin,
     "narrowed": attrgetter("narrowed_by.params"),
     "gather": attrgetter("narrowed_by.gather"),
     "scatter": attrgetter("narrowed_by.scatter"),

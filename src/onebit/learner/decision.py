@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -146,24 +147,15 @@ def _require(fits: object) -> None:
         raise ValueError
 
 
-def _number(value: Any) -> float:
+def _number(value: Any, least: float = -math.inf, most: float = math.inf) -> float:
     _require(isinstance(value, int | float | np.floating) and not isinstance(value, bool) and math.isfinite(value))
+    _require(least <= value <= most)
     return float(value)
 
 
 def _whole(value: Any) -> int:
     _require(is_whole_number(value, most=ID_LIMIT - 1))
     return int(value)
-
-
-def _probability(value: Any) -> float:
-    _require(0.0 < _number(value) <= 1.0 + 1e-9)
-    return float(value)
-
-
-def _share(value: Any) -> float:
-    _require(0.0 <= _number(value) <= 1.0)
-    return float(value)
 
 
 def _class_name(value: Any) -> ClassName:
@@ -222,6 +214,9 @@ def _x(value: Any) -> Kept:
     _require(columns_ascend(columns, ends) and not np.any(columns >= size))
     return SparseRows(values, columns.astype(np.int32), ends, size)
 
+
+_probability = partial(_number, least=math.ulp(0.0), most=1.0 + 1e-9)  # a sum of probabilities is rounded
+_share = partial(_number, least=0.0, most=1.0)
 
 # The parser of each field, and a description of what it accepts.
 _FIELDS: dict[str, tuple[Callable[[Any], Any], str]] = {

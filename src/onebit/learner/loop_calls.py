@@ -322,7 +322,7 @@ def take_lessons(
     among: Labels = NOTHING,
     first_id: int = 0,
 ) -> None:
-    """Take the rule's step for a known label on every row; in answer to `choices`, each counts as feedback."""
+    """Take the rule's step for a known label on every row; with `choices`, each counts as feedback."""
     purpose = CORRECTING if len(choices) else TEACHING
 
     def walk(rows: Rows, start: int, stop: int) -> int:
