@@ -75,7 +75,7 @@ def test_sureties_are_what_their_formulas_say() -> None:
         params, memory = registry()[name].settle(4, options)
         work = np.full((2, 8), np.nan)
         given = RuleInput(memory, np.concatenate([scores, np.ones(4)]), 1.0, Draws(seed_key(0), 0, DECIDING), work)
-        return RULE_FUNCTIONS["surety"](registry()[name])(params, given, label)
+        return float(RULE_FUNCTIONS["surety"](registry()[name])(params, given, label))
 
     assert surety("banditron", 1) == pytest.approx(0.5)
     assert surety("banditron", 2) == pytest.approx(-0.5)
