@@ -92,25 +92,12 @@ class Features:
         self.named, self.size = False, size
         self.space = self.space or ("sparse" if is_sparse(x) or isinstance(x, SparseRows) else "dense")
 
-    @property
-    def may_change_form(self) -> bool:
-        """True if rows may later be treated in another form than that of the first x.
-
-        That is so if the options set no form and the features are columns without a vocabulary.
-        """
-        return self.options.space is None and self.named is False
-
-    @property
-    def known(self) -> tuple[int, Names | None]:
-        """The size of the vocabulary and the column names of the first frame, for `forget_after`."""
-        return 0 if self.vocabulary is None else len(self.vocabulary), self.feature_names
-
-    def forget_after(self, known: tuple[int, Names | None]) -> None:
-        """Remove the names added after `known` was read, because the rows that brought them were refused."""
-        count, self.feature_names = known
-        if self.vocabulary is not None and len(self.vocabulary) > count:
+    def forget_after(self, columns: int, names: Names | None) -> None:
+        """Go back to so many columns and these names of a frame, because rows that brought others were refused."""
+        self.feature_names = names
+        if self.vocabulary is not None and len(self.vocabulary) > columns:
             self._order.forget()
-            while len(self.vocabulary) > count:
+            while len(self.vocabulary) > columns:
                 self.vocabulary.popitem()
 
     def _remember_names(self, names: Names | None) -> None:

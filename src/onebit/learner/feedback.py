@@ -77,7 +77,7 @@ def learn_answer(
             word = identity if type(identity) is int else hash_id(identity)
             learn_row(runtime.model, row, numbers, word, revealed)
         except OnebitError:
-            runtime.forget_features(is_first, (features.columns, names))
+            runtime.forget_features(is_first, features.columns, names)
             raise
         vocabulary = features.vocabulary
         if vocabulary is not None and isinstance(row, SparseRows) and row.width > len(vocabulary):

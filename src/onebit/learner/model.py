@@ -104,7 +104,8 @@ class Model:
         if self.features.space is None or self.features.named is None:
             raise InputError("this learner does not know its features yet: show it a row first")
         self._make_space(self._blueprint())
-        if self.rule.composite and self.features.may_change_form:  # it has a space for either form of rows
+        # A composite rule has a space for either form of rows, and moves unless the options or names settle the form.
+        if self.rule.composite and self.features.options.space is None and not self.features.named:
             self.routing = Routing(self.features.space)
 
     def make_room(self, rows: Rows | None = None) -> None:

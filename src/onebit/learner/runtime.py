@@ -126,23 +126,23 @@ class Runtime:
     @contextmanager
     def unchanged_if_refused(self) -> Iterator[None]:
         """Undo what the block found out about features if it raises an error."""
-        is_first, known = self.model.space is None, self.features.known
+        is_first, columns, names = self.model.space is None, self.features.columns, self.features.feature_names
         try:
             yield
         except OnebitError:
-            self.forget_features(is_first, known)
+            self.forget_features(is_first, columns, names)
             raise
 
-    def forget_features(self, is_first: bool, known: tuple[int, Names | None]) -> None:
+    def forget_features(self, is_first: bool, columns: int, names: Names | None) -> None:
         """Undo what a refused row brought: the form of the features if it was the first, and new names.
 
-        `known` is `Features.known` from before the row.
+        `columns` and `names` are `Features.columns` and `Features.feature_names` from before the row.
         """
         if is_first:
             self.features.reset()
             self.model.reset()
         else:
-            self.features.forget_after(known)
+            self.features.forget_after(columns, names)
 
     def fix_features(self, X: Any) -> None:
         """Take the number and the form of the features from rows, without reading their values."""
@@ -190,7 +190,7 @@ class Runtime:
         except OnebitError as error:
             # Quote a number that is too large as it was given: the loop sees only infinity.
             flaw = None if row is None else features.describe_not_finite(row, 0, x)
-            self.forget_features(is_first, (features.columns, names))
+            self.forget_features(is_first, features.columns, names)
             raise (error if flaw is None else InputError(flaw)) from None
         return kept, row
 
