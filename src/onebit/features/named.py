@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import numbers
 import re
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.contract.draws import hash_id
 from onebit.contract.validation import is_encodable
 from onebit.errors import InputError, brief
 from onebit.features.rows import cast_to
@@ -167,13 +167,9 @@ def _sorted_row(row: NamedRow, vocabulary: dict[str, int], grow: bool, dtype: np
     return SparseRows(values, np.array(columns, dtype=np.int32), starts, next(fresh))
 
 
-def _hash(name: str) -> int:
-    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")
-
-
 def hash_name(name: str, columns: int) -> int:
     """Return the hash column of a name among `columns`, a power of two; the same in every process."""
-    return _hash(name) % columns
+    return hash_id(name) % columns
 
 
 def _hashes(names: Collection[str]) -> NDArray[np.uint64]:
@@ -185,7 +181,7 @@ def _hashes(names: Collection[str]) -> NDArray[np.uint64]:
     for name in names:
         if name not in _known:
             _require_name(name)
-        hashes[name] = _known.get(name) or _hash(name)
+        hashes[name] = _known.get(name) or hash_id(name)
     if len(_known) + len(hashes) > REMEMBERED:
         _known.clear()
     _known.update(hashes)

@@ -149,14 +149,11 @@ class Ledger:
 
 
 class CountingLedger(Ledger):
-    """A ledger that only counts, for callers that ensure themselves that nothing is learnt twice."""
+    """A ledger that only counts, and so accepts every id: its caller ensures that nothing is learnt twice."""
 
     def __init__(self, moment: int, next_id: int) -> None:
         super().__init__()
         self.moment, self.next_id = moment, next_id
-
-    def refuse_learnt(self, identity: int | str, moment: int) -> None:
-        """Accept every id."""
 
     def knows_none(self, identities: Sequence[int | str]) -> bool:
         return True
