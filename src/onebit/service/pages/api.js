@@ -23,10 +23,10 @@ export const call = async (method, path, body) => {
     value = text ? JSON.parse(text) : null;
   } catch (error) {
     if (!reply) throw new Refused(0, { code: "unreachable", message: "The service is not responding." });
-    if (!(error instanceof SyntaxError)) throw new Refused(0, { code: "unreachable", message: "The reply was cut off." });
+    if (!(error instanceof SyntaxError)) throw new Refused(0, { code: "unreachable", message: "The connection was lost before the reply was complete." });
   }
   if (reply.ok) return value;
-  throw new Refused(reply.status, value?.error ?? { code: "unknown", message: `The service answered with status ${reply.status}.` });
+  throw new Refused(reply.status, value?.error ?? { code: "unknown", message: `The service replied with status ${reply.status}.` });
 };
 
 // What must be looked after: why the service is not ready, and its warnings. That it is not ready is an answer, and no failure.

@@ -1,6 +1,6 @@
 // The dashboard: all tasks, and one of them in full, asked for anew every second while the tab is seen.
 import { call, may, mayPlay, poll, readiness, taskPath } from "./api.js";
-import { byId, command, count, keyed, make, percent, rate, say } from "./dom.js";
+import { byId, command, count, countOf, keyed, make, percent, rate, say } from "./dom.js";
 import { Figures } from "./figures.js";
 import { addClasses, changeTask, createTask, deleteTask, switchLearner } from "./manage.js";
 import { noTrouble, shell, trouble } from "./shell.js";
@@ -44,10 +44,10 @@ const showList = () => {
       if (task === now) link.setAttribute("aria-current", "true");
       else link.removeAttribute("aria-current");
       say(name, task.name);
-      say(about, `${task.mode} · ${task.learner}${task.mode === "shadow" ? " · error of what was shown" : ""}`);
+      say(about, `${task.mode} mode · ${task.learner}${task.mode === "shadow" ? " · error of shown classes" : ""}`);
       const heard = stats && stats.window.error !== null;
       say(error, heard ? `${percent(stats.window.error)} error` : "");
-      say(traffic, stats ? `${rate(stats.rates.decisions_per_s)} decisions per second` : "");
+      say(traffic, stats ? `${rate(stats.rates.decisions_per_s)} decisions per second, last minute` : "");
     },
   );
 };
@@ -72,7 +72,7 @@ const showAttention = (aside, warnings) => {
 // ---- the chosen task ---------------------------------------------------------------------------------------------
 const tool = (text, act, className = "") => {
   const button = make("button", { type: "button", textContent: text, className });
-  button.addEventListener("click", () => act().catch((error) => trouble(error, noTrouble, "Close")));
+  button.addEventListener("click", () => act().catch((error) => trouble(error, noTrouble, "Dismiss")));
   return button;
 };
 
@@ -113,14 +113,15 @@ const showTask = (task) => {
   }
   document.title = `${task.name} · onebit`;
   say(byId("task-name"), task.name);
-  const deadline = task.deadline_s === null ? "no deadline" : `deadline ${task.deadline_s} s, silence means ${task.silence}`;
-  const sure = task.sure !== null ? ` · sure from ${percent(task.sure)}` : task.risk !== null ? ` · risk ${percent(task.risk)}` : "";
-  say(byId("task-facts"), `mode ${task.mode} · ${count(task.classes.length)} classes · ${featuresText(task)} · ${deadline}${sure}`);
+  const silence = task.silence === "nothing" ? "is ignored" : `counts as ${task.silence}`;
+  const deadline = task.deadline_s === null ? "no deadline" : `deadline ${task.deadline_s} s, silence ${silence}`;
+  const sure = task.sure !== null ? ` · minimum confidence ${percent(task.sure)}` : task.risk !== null ? ` · risk ${percent(task.risk)}` : "";
+  say(byId("task-facts"), `${task.mode} mode · ${count(task.classes.length)} classes · ${featuresText(task)} · ${deadline}${sure}`);
   const { training } = task;
   byId("training").hidden = training === null;
   if (training) {
     const failed = training.error !== null;
-    const done = `${count(training.done)} of ${count(training.of)} feedbacks`;
+    const done = `${count(training.done)} of ${countOf(training.of, "feedback")}`;
     say(byId("training-text"), failed ? `Training ${training.learner} failed: ${training.error}` : `Training ${training.learner}: ${done}`);
     byId("training-done").hidden = failed;
     Object.assign(byId("training-done"), { max: Math.max(training.of, 1), value: training.done });
@@ -147,10 +148,10 @@ const showNothing = () => {
     place.append(
       make("div", { className: "toolbar" }, create, play),
       make("p", { textContent: "Or from a terminal:" }),
-      command(example(), "the command that creates a task"),
+      command(example(), "command to create a task"),
     );
   } else {
-    place.append(make("p", { textContent: "This token has access to no tasks and cannot create one: that needs the scope admin for all tasks." }));
+    place.append(make("p", { textContent: "This token has no access to any task and cannot create one: that requires scope 'admin' for all tasks." }));
   }
 };
 
@@ -158,7 +159,7 @@ const startCreating = () =>
   createTask((task) => {
     location.hash = hashOf(task.name);
     news(`${task.name} has been created.`);
-  }).catch((error) => trouble(error, noTrouble, "Close"));
+  }).catch((error) => trouble(error, noTrouble, "Dismiss"));
 
 // ---- every second ------------------------------------------------------------------------------------------------
 const statsOf = async (task, window) => {

@@ -85,12 +85,12 @@ const pretty = (text) => {
   } catch {
     // it is not JSON: as it came
   }
-  return shown.length > MOST_LETTERS ? `${shown.slice(0, MOST_LETTERS)}\n… (${shown.length} letters in all)` : shown;
+  return shown.length > MOST_LETTERS ? `${shown.slice(0, MOST_LETTERS)}\n… (truncated; ${shown.length} characters in total)` : shown;
 };
 
 // Who may use a route, as the service's table of routes calls it.
-const NEEDS = { nobody: "no token", anybody: "any token", everything: "read, for all tasks" };
-const scopeOf = (operation) => NEEDS[operation["x-scope"]] ?? operation["x-scope"] ?? null;
+const NEEDS = { nobody: "no token needed", anybody: "any token", everything: "scope read, for all tasks" };
+const scopeOf = ({ "x-scope": needs }) => NEEDS[needs] ?? (needs ? `scope ${needs}` : null);
 
 // What is inside is made when it is opened: the shapes of all routes at once are long.
 const routeElement = (path, method, operation, shared, names) => {
@@ -112,13 +112,13 @@ const routeElement = (path, method, operation, shared, names) => {
     for (const text of more) inside.append(make("p", {}, ...prose(text)));
     if (parameters.length) inside.append(make("h3", { textContent: "Parameters" }), parameterTable(parameters));
     const body = jsonOf(operation.requestBody?.content);
-    if (body) inside.append(make("h3", { textContent: "Body" }), shapeElement(document_, body.schema));
+    if (body) inside.append(make("h3", { textContent: "Request body" }), shapeElement(document_, body.schema));
     for (const [status, response] of Object.entries(operation.responses ?? {}).filter(([code]) => code.startsWith("2"))) {
       const content = jsonOf(resolved(document_, response).content);
       inside.append(make("h3", { textContent: `Reply ${status}` }));
       inside.append(content?.schema ? shapeElement(document_, content.schema) : make("p", {}, ...prose(resolved(document_, response).description ?? "")));
     }
-    inside.append(make("h3", { textContent: "Example" }), command(curl(method, path, operation, parameters), `the example of ${method.toUpperCase()} ${path}`));
+    inside.append(make("h3", { textContent: "Example" }), command(curl(method, path, operation, parameters), `example of ${method.toUpperCase()} ${path}`));
     if (method === "get") inside.append(...tryIt(path, parameters, names));
     route.append(inside);
   };
@@ -134,7 +134,7 @@ const show = async () => {
   const groups = new Map((document_.tags ?? []).map(({ name }) => [name, []]));
   for (const [path, item] of Object.entries(document_.paths).sort(([one], [other]) => one.localeCompare(other, "en"))) {
     for (const method of METHODS.filter((one) => item[one])) {
-      const tag = item[method].tags?.[0] ?? "others";
+      const tag = item[method].tags?.[0] ?? "Other";
       if (!groups.has(tag)) groups.set(tag, []);
       groups.get(tag).push(routeElement(path, method, item[method], item.parameters ?? [], names));
     }

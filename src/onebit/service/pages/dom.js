@@ -36,6 +36,9 @@ export const keyed = (parent, items, keyOf, create, update) => {
 
 export const count = (value) => Math.round(value).toLocaleString("en");
 
+// "1 feedback", "1,000 feedbacks"
+export const countOf = (value, noun) => `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
+
 export const percent = (share) => {
   if (share === null || share === undefined) return "–";
   const value = 100 * share;

@@ -12,7 +12,7 @@ export class Pad {
     this.paper = new OffscreenCanvas(width * this.scale, height * this.scale).getContext("2d", { willReadFrequently: true });
     Object.assign(canvas, { tabIndex: 0, id: "pad" });
     canvas.setAttribute("role", "application");
-    canvas.setAttribute("aria-label", `Paper of ${width} by ${height} pixels. Arrow keys move, space turns a pixel dark or light.`);
+    canvas.setAttribute("aria-label", `Drawing area, ${width} by ${height} pixels. The arrow keys move; the space bar turns a pixel dark or light.`);
     canvas.addEventListener("pointerdown", (event) => this.begin(event));
     canvas.addEventListener("pointermove", (event) => this.go(event));
     canvas.addEventListener("keydown", (event) => this.key(event));

@@ -1,7 +1,7 @@
 // The numbers, curves and tables of one task.
 import { call, taskPath } from "./api.js";
 import { Chart, percentAxis, roundUp } from "./chart.js";
-import { bar, byId, count, duration, keyed, make, number, percent, rate, say, setBar, shortened } from "./dom.js";
+import { bar, byId, count, countOf, duration, keyed, make, number, percent, rate, say, setBar, shortened } from "./dom.js";
 import { confidenceText, likeliest, preview, showProbabilities } from "./show.js";
 import { why } from "./why.js";
 
@@ -15,9 +15,9 @@ const PROBABILITIES = 3; // bars of one decision
 // In shadow mode the learner decides, and something else is shown: what is heard is of that.
 const COLUMNS = [
   { title: "Class", key: ({ name }) => String(name) },
-  { title: "Played", inShadow: "Decided", key: ({ played }) => played },
-  { title: "Feedback", inShadow: "Shown, with feedback", key: ({ heard }) => heard },
-  { title: "Right", inShadow: "Right when shown", key: ({ right_rate }) => right_rate },
+  { title: "Times played", inShadow: "Times decided", key: ({ played }) => played },
+  { title: "Feedbacks", inShadow: "Feedbacks when shown", key: ({ heard }) => heard },
+  { title: "Right (95 % interval)", inShadow: "Right when shown (95 % interval)", key: ({ right_rate }) => right_rate },
 ];
 
 export class Figures {
@@ -31,34 +31,34 @@ export class Figures {
       xName: "feedbacks",
       yName: "error",
       lines: [
-        { name: "all", colour: "--curve-0", width: 2.5 },
-        { name: "last 50", colour: "--curve-1", dash: [6, 3], width: 1.5 },
+        { name: "all feedbacks", colour: "--curve-0", width: 2.5 },
+        { name: "last 50 feedbacks", colour: "--curve-1", dash: [6, 3], width: 1.5 },
       ],
-      xText: (x, onAxis) => (onAxis ? count(x) : `after ${count(x)} ${x === 1 ? "feedback" : "feedbacks"}`),
+      xText: (x, onAxis) => (onAxis ? count(x) : `after ${countOf(x, "feedback")}`),
       yText: percentAxis,
       range: (highest) => [0, Math.min(roundUp(highest), 1)],
-      empty: "No feedback yet: tell the service whether a decision was right.",
+      empty: "No feedback yet. Report to the service whether a decision was right.",
     });
     this.sureCurve = new Chart(byId("sure-curve"), {
       label: "Sure decisions by feedback",
       xName: "feedbacks",
       yName: "share",
       lines: [
-        { name: "answered", colour: "--curve-0", width: 2.5 },
-        { name: "error of those", colour: "--curve-1", dash: [6, 3], width: 2 },
+        { name: "sure decisions", colour: "--curve-0", width: 2.5 },
+        { name: "error of sure decisions", colour: "--curve-1", dash: [6, 3], width: 2 },
       ],
-      xText: (x, onAxis) => (onAxis ? count(x) : `after ${count(x)} ${x === 1 ? "feedback" : "feedbacks"}`),
+      xText: (x, onAxis) => (onAxis ? count(x) : `after ${countOf(x, "feedback")}`),
       yText: percentAxis,
       range: () => [0, 1],
-      empty: "None of them has feedback yet.",
+      empty: "No decision that was required to be sure has feedback yet.",
     });
     this.rates = new Chart(byId("rates"), {
-      label: "Traffic",
+      label: "Decisions and feedbacks per second",
       xName: "seconds from now",
       yName: "per second",
       lines: [
         { name: "decisions", colour: "--curve-0" },
-        { name: "feedback", colour: "--curve-2", dash: [6, 3] },
+        { name: "feedbacks", colour: "--curve-2", dash: [6, 3] },
       ],
       xText: (x, onAxis) => (onAxis ? (x === 0 ? "now" : `${x} s`) : x === 0 ? "this second" : `${-x} s ago`),
       yText: (y) => rate(y),
@@ -113,15 +113,14 @@ export class Figures {
   async show(task, stats) {
     this.nameAll(stats.mode === "shadow");
     this.showError(stats.window);
-    byId("mean-reward").hidden = stats.rewards === 0;
-    say(byId("mean-reward"), `Mean reward ${number(stats.window.mean_reward ?? 0)} in this window, ${number(stats.mean_reward ?? 0)} overall.`);
+    this.showMeanReward(stats);
     this.showDrift(stats.drift);
     this.showShadow(stats.shadow);
     this.showState(stats);
     this.showCertainty(stats);
     const { feedback, error } = stats.curve;
     const span = spanOf(feedback.at(-1) ?? 0);
-    say(this.curve.names[1], `last ${count(span)}`);
+    say(this.curve.names[1], `last ${countOf(span, "feedback")}`);
     this.curve.set([feedback, error, lately(feedback, error, span)]);
     const { decisions, feedback: heard } = stats.rates;
     this.rates.set([decisions.map((_, place) => place - decisions.length + 1), decisions, heard]);
@@ -132,8 +131,8 @@ export class Figures {
   }
 
   nameAll(inShadow) {
-    say(byId("error-title"), inShadow ? "Error of what was shown" : "Error now");
-    say(byId("curve-title"), inShadow ? "Error curve of what was shown" : "Error curve");
+    say(byId("error-title"), inShadow ? "Error of shown classes" : "Current error");
+    say(byId("curve-title"), inShadow ? "Error curve of shown classes" : "Error curve");
     COLUMNS.forEach(({ title, inShadow: other = title }, column) => {
       say(this.heads[column].firstElementChild.firstElementChild, inShadow ? other : title);
     });
@@ -141,8 +140,14 @@ export class Figures {
 
   showError({ error, low, high, wrong, feedback }) {
     say(byId("error-now"), percent(error));
-    const interval = `95 % interval ${percent(low)} to ${percent(high)}; ${count(wrong)} of ${count(feedback)} wrong.`;
+    const interval = `Wrong: ${count(wrong)} of the last ${countOf(feedback, "feedback")}; 95 % interval ${percent(low)} to ${percent(high)}.`;
     say(byId("error-interval"), error === null ? "No feedback yet." : interval);
+  }
+
+  showMeanReward({ rewards, window, mean_reward: overall }) {
+    byId("mean-reward").hidden = rewards === 0;
+    const recent = `${number(window.mean_reward ?? 0)} over the last ${countOf(window.feedback, "feedback")}`;
+    say(byId("mean-reward"), `Mean reward ${recent}, ${number(overall ?? 0)} in total. A reward below 1 counts as wrong.`);
   }
 
   showDrift({ count: alarms, alarms: last }) {
@@ -153,7 +158,7 @@ export class Figures {
       ({ seq }) => seq,
       () => make("li"),
       (item, { time, feedback, since, usual, error }) =>
-        say(item, `${new Date(1000 * time).toLocaleString()}, after ${count(feedback)} feedbacks: ${percent(error)} of the last ${count(since)} were wrong, at most ${percent(usual)} before.`),
+        say(item, `${new Date(1000 * time).toLocaleString()}, after ${countOf(feedback, "feedback")}: ${percent(error)} of the last ${count(since)} were wrong; usually at most ${percent(usual)}.`),
     );
   }
 
@@ -162,17 +167,20 @@ export class Figures {
     byId("own-error").hidden = shadow === null;
     if (shadow === null) return;
     const { rounds, error, low, high, missing } = shadow;
-    const estimate = error === null ? "not known yet" : `about ${percent(error)}`;
+    const estimate =
+      error === null
+        ? "The learner's own error is not known yet."
+        : `The learner's own error: about ${percent(error)} (95 % interval ${percent(low)} to ${percent(high)}), from ${countOf(rounds, "round")}.`;
     const unseen = missing > 0 ? ` In ${percent(missing)} of the rounds it would have played classes that are never shown.` : "";
-    say(byId("own-error"), `The learner's own error: ${estimate}, 95 % interval ${percent(low)} to ${percent(high)}, from ${count(rounds)} rounds.${unseen}`);
+    say(byId("own-error"), `${estimate}${unseen}`);
   }
 
   showCertainty({ certainty, curve }) {
     const { asked, sure, answered, heard, error, risk, overshoot } = certainty;
     byId("certainty").hidden = asked === 0;
     if (asked === 0) return;
-    const share = `Sure of ${count(sure)} of ${count(asked)} decisions (${percent(answered)}).`;
-    const wrong = error === null ? " None of these has feedback yet." : ` Of the ${count(heard)} of these with feedback, ${percent(error)} were wrong.`;
+    const share = `${count(sure)} of ${countOf(asked, "decision")} were sure (${percent(answered)}).`;
+    const wrong = error === null ? " No sure decision has feedback yet." : ` Of the ${countOf(heard, "sure decision")} with feedback, ${percent(error)} were wrong.`;
     say(byId("certainty-text"), `${share}${wrong}${riskText(risk, overshoot, error)}`);
     this.sureCurve.set([curve.feedback, certainty.answered_curve, certainty.error_curve]);
   }
@@ -181,18 +189,20 @@ export class Figures {
     const facts = [
       ["Learner", stats.learner],
       ["Generation", count(stats.generation)],
-      ["Learnt", count(stats.learnt)],
-      ["Waiting to be learnt", count(stats.queue)],
-      ["Exploration", percent(stats.exploration.rate)],
-      ["Decisions", `${count(stats.decisions)}, ${rate(stats.rates.decisions_per_s)} per second`],
-      ["Feedback", `${count(stats.feedback)}, ${rate(stats.rates.feedback_per_s)} per second`],
-      ["Late", count(stats.late)],
-      ["Silences", count(stats.silences)],
-      ["Revised", count(stats.revised)],
-      ["Withdrawn", count(stats.withdrawn)],
-      ["Refused", count(stats.refused)],
-      ...(stats.rewards ? [["Rewards", count(stats.rewards)]] : []),
-      ...(stats.truths ? [["Truths", count(stats.truths)]] : []),
+      ["Feedbacks learnt", count(stats.learnt)],
+      ["Rows waiting to be learnt", count(stats.queue)],
+      ["Exploration rate", percent(stats.exploration.rate)],
+      ["Decisions", count(stats.decisions)],
+      ["Decisions per second, last minute", rate(stats.rates.decisions_per_s)],
+      ["Feedbacks", count(stats.feedback)],
+      ["Feedbacks per second, last minute", rate(stats.rates.feedback_per_s)],
+      ["Late feedbacks", count(stats.late)],
+      ["Feedbacks by silence", count(stats.silences)],
+      ["Revised feedbacks", count(stats.revised)],
+      ["Withdrawn feedbacks", count(stats.withdrawn)],
+      ["Refused by the learner", count(stats.refused)],
+      ...(stats.rewards ? [["Rewards reported", count(stats.rewards)]] : []),
+      ...(stats.truths ? [["True classes reported", count(stats.truths)]] : []),
     ];
     const create = () => make("div", {}, make("dt"), make("dd"));
     keyed(byId("state"), facts, ([name]) => name, create, (row, [name, value]) => {
@@ -232,7 +242,7 @@ export class Figures {
     });
     const rest = classes.length - shown.length;
     byId("more-classes").hidden = rest <= 0;
-    say(byId("more-classes"), `Show ${count(Math.min(rest, MORE_CLASSES))} more of ${count(rest)}`);
+    say(byId("more-classes"), `Show ${count(Math.min(rest, MORE_CLASSES))} more (${count(rest)} not shown)`);
   }
 
   showDelays({ bounds_s, counts }) {
@@ -291,7 +301,7 @@ const lately = (feedback, error, span) => {
 const riskText = (risk, overshoot, error) => {
   if (risk === null || error === null) return "";
   if (overshoot > 0) return ` The risk of ${percent(risk)} is not kept: the error exceeds it by at least ${percent(overshoot)}.`;
-  return error <= risk ? ` The risk of ${percent(risk)} is kept.` : ` That is above the risk of ${percent(risk)}, but by no more than chance explains.`;
+  return error <= risk ? ` The risk of ${percent(risk)} is kept.` : ` That is above the risk of ${percent(risk)}, but within what chance explains.`;
 };
 
 const intervalBar = () =>
@@ -313,9 +323,9 @@ const decisionItem = (one, task) => {
   const title = make("p", { className: "label" }, make("strong", { dir: "auto", textContent: shortened(one.label), title: one.label }));
   const badges = make("p", { className: "badges" }, make("span", { className: "badge feedback" }));
   badges.append(make("span", { className: "badge", textContent: one.unsure ? `unsure: ${confidenceText(one.confidence)}` : confidenceText(one.confidence) }));
-  if (explored) badges.append(make("span", { className: "badge", textContent: "explored", title: `considered best: ${one.greedy}` }));
-  const set = one.among === null ? "" : ` · among ${count(one.among.length)} of ${count(Object.keys(one.probabilities).length)} classes`;
-  const about = make("p", { className: "note" }, when, ` · version ${one.version}${set}`);
+  if (explored) badges.append(make("span", { className: "badge", textContent: "explored", title: `The learner considered ${one.greedy} best.` }));
+  const set = one.among === null ? "" : ` · chosen from ${count(one.among.length)} of ${count(Object.keys(one.probabilities).length)} classes`;
+  const about = make("p", { className: "note" }, when, ` · learner version ${one.version}${set}`);
   const id = make("p", { className: "note" }, make("code", { textContent: shortened(one.id, 40), title: one.id }));
   const item = make("li", {}, make("div", { className: "x" }, preview(one.x, task.display)), make("div", { className: "what" }, title, badges, about, id, why(task, () => one.id)), bars);
   item.time = one.time;
@@ -325,9 +335,9 @@ const decisionItem = (one, task) => {
 const showFeedback = (item, { right, late, source, shown, reward, truth, revised_time: revised }) => {
   const badge = item.querySelector(".feedback");
   const heard = reward === null ? (right ? "right" : "wrong") : `reward ${number(reward)}`;
-  const state = right !== null ? heard : revised === null ? "waiting" : "withdrawn";
+  const state = right !== null ? heard : revised === null ? "no feedback yet" : "withdrawn";
   const more = [
-    right === false && truth !== null ? `truth: ${shortened(truth, 30)}` : "",
+    right === false && truth !== null ? `true class: ${shortened(truth, 30)}` : "",
     late ? "late" : "",
     source === "silence" ? "by silence" : "",
     right !== null && revised !== null ? "revised" : "",

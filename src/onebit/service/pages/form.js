@@ -109,7 +109,7 @@ export const parametersOf = (text) => {
   for (const line of text.split("\n").filter((one) => one.trim())) {
     const at = line.indexOf("=");
     if (at < 1) {
-      throw new Refused(0, { code: "invalid", message: `Write ${line.trim()} as name=value.`, field: "parameters" });
+      throw new Refused(0, { code: "invalid", message: `Expected name=value, got '${line.trim()}'.`, field: "parameters" });
     }
     const value = line.slice(at + 1).trim();
     try {

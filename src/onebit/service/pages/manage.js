@@ -1,24 +1,24 @@
 // What whoever may administer can do: create a task, change it, switch its learner, delete it.
 import { call, taskPath } from "./api.js";
-import { make, shortened } from "./dom.js";
+import { countOf, make, shortened } from "./dom.js";
 import { linesOf, openForm, parametersOf } from "./form.js";
 
 const MODES = [
-  ["learn", "learn: decide and learn from the answers"],
-  ["shadow", "shadow: decide and log; the caller reports what was actually shown"],
-  ["log-only", "log-only: decide and log, learn nothing"],
+  ["learn", "learn: decide and learn from feedback"],
+  ["shadow", "shadow: decide, but another system's choice is shown; learn from feedback on that"],
+  ["log-only", "log-only: decide and log, but learn nothing"],
 ];
 const SILENCES = [
-  ["nothing", "nothing: the answer stays unknown"],
-  ["wrong", "wrong"],
-  ["right", "right"],
+  ["nothing", "nothing (silence is ignored)"],
+  ["wrong", "the decision was wrong"],
+  ["right", "the decision was right"],
 ];
 const deadlineField = (value) => ({
   name: "deadline_s",
-  label: "Deadline for feedback, in seconds",
+  label: "Feedback deadline (seconds)",
   kind: "number",
   value: value ?? "",
-  hint: "Later feedback is kept but not learnt from. Empty: no deadline.",
+  hint: "Feedback after the deadline is kept but not learnt. Leave empty for no deadline.",
 });
 const silenceField = (value) => ({
   name: "silence",
@@ -53,7 +53,7 @@ const learnerFields = (learners, chosen) => {
     const head = make("tr", {}, ...["Name", "Default", "Range", "Meaning"].map((textContent) => make("th", { scope: "col", textContent })));
     const table = make("table", {}, make("thead", {}, head), body);
     const scroll = make("div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": "Parameters" }, table);
-    about.append(make("details", {}, make("summary", { textContent: `${learner.parameters.length} parameters` }), scroll));
+    about.append(make("details", {}, make("summary", { textContent: countOf(learner.parameters.length, "parameter") }), scroll));
   };
   describe(chosen);
   return [
@@ -63,19 +63,19 @@ const learnerFields = (learners, chosen) => {
       kind: "choice",
       options: learners.map(({ name }) => [name, name]),
       value: chosen,
-      hint: "The first use of a learner compiles it, once on each machine, which takes up to half a minute.",
+      hint: "A learner is compiled on first use, once per machine. This takes up to 30 seconds.",
       after: about,
       shown: ({ learner }) => {
         if (about.dataset.of !== learner) describe((about.dataset.of = learner));
         return true;
       },
     },
-    { name: "parameters", label: "Parameters", kind: "lines", rows: 2, hint: "name=value, one per line. Empty: the defaults." },
+    { name: "parameters", label: "Parameters", kind: "lines", rows: 2, hint: "One name=value per line. Leave empty for the defaults." },
     {
       name: "exploration_floor",
       label: "Exploration floor",
       kind: "number",
-      hint: "The minimum share of rounds in which any class may be tried, 0 to 1. Empty: the default.",
+      hint: "The probability of playing a random class, whatever the learner prefers, from 0 to 1. Leave empty for the default.",
     },
   ];
 };
@@ -102,11 +102,11 @@ export const createTask = async (done) => {
       { name: "classes", label: "Classes", kind: "lines", required: true, hint: "One per line, at least two." },
       {
         name: "kind",
-        label: "Input x",
+        label: "Input",
         kind: "choice",
         options: [
-          ["numbers", "a list of numbers, always of the same length"],
-          ["dict", "an object of named numbers"],
+          ["numbers", "list of numbers of fixed length"],
+          ["dict", "named numbers"],
           ["text", "text"],
         ],
         value: "numbers",
@@ -122,15 +122,15 @@ export const createTask = async (done) => {
         step: 1,
         value: 18,
         required: true,
-        hint: "Names or words are hashed into 2 to this power columns.",
+        hint: "With n bits, names or words are hashed into 2ⁿ columns.",
         answers: ["features", "hash_bits"],
         shown: (values) => !numbers(values),
       },
       { name: "image", label: "The numbers are the pixels of an image", kind: "check", answers: ["display"], shown: numbers },
-      { name: "width", label: "Width in pixels", ...size, answers: ["display", "width"], shown: image },
-      { name: "height", label: "Height in pixels", ...size, answers: ["display", "height"], shown: image },
-      { name: "lowest", label: "Value of white", kind: "number", value: 0, required: true, answers: ["display", "lowest"], shown: image },
-      { name: "highest", label: "Value of black", kind: "number", value: 1, required: true, answers: ["display", "highest"], shown: image },
+      { name: "width", label: "Image width (pixels)", ...size, answers: ["display", "width"], shown: image },
+      { name: "height", label: "Image height (pixels)", ...size, answers: ["display", "height"], shown: image },
+      { name: "lowest", label: "Value of a white pixel", kind: "number", value: 0, required: true, answers: ["display", "lowest"], shown: image },
+      { name: "highest", label: "Value of a black pixel", kind: "number", value: 1, required: true, answers: ["display", "highest"], shown: image },
       ...learnerFields(learners, usual),
       { name: "mode", label: "Mode", kind: "choice", options: MODES, value: "learn" },
       deadlineField(null),
@@ -157,14 +157,14 @@ export const createTask = async (done) => {
 
 export const changeTask = (task, done) =>
   openForm({
-    title: `Settings of ${task.name}`,
+    title: `Settings for ${task.name}`,
     button: "Save",
     fields: [
       { name: "mode", label: "Mode", kind: "choice", options: MODES, value: task.mode },
       deadlineField(task.deadline_s),
       silenceField(task.silence),
-      { name: "sure", label: "Sure from", kind: "number", min: 0, max: 1, value: task.sure ?? "", hint: "The minimum confidence of a sure decision, 0 to 1. Empty: none." },
-      { name: "risk", label: "Or risk", kind: "number", min: 0, max: 1, value: task.risk ?? "", hint: "The share of sure decisions that may be wrong; the confidence is chosen to keep it." },
+      { name: "sure", label: "Minimum confidence", kind: "number", min: 0, max: 1, value: task.sure ?? "", hint: "Decisions with less are marked unsure; from 0 to 1. Leave empty for no minimum." },
+      { name: "risk", label: "Risk", kind: "number", min: 0, max: 1, value: task.risk ?? "", hint: "Instead of a minimum confidence: the share of sure decisions that may be wrong, from 0 to 1. The minimum is then set automatically." },
     ],
     act: async (values) => {
       const [sure, risk] = [values.sure, values.risk].map(numberOrNull);
@@ -179,7 +179,7 @@ export const addClasses = (task, done) =>
     title: `Add classes to ${task.name}`,
     button: "Add",
     fields: [
-      { name: "add_classes", label: "New classes", kind: "lines", required: true, hint: "One per line. A class can be retired later; its index stays taken." },
+      { name: "add_classes", label: "New classes", kind: "lines", required: true, hint: "One per line. A class can be retired later, but its index is never reused." },
     ],
     act: async (values) => done(await call("PATCH", taskPath(task.name), { add_classes: linesOf(values.add_classes) })),
   });
@@ -188,10 +188,10 @@ export const switchLearner = async (task, done) => {
   const learners = await learnersNow();
   const known = learners.some(({ name }) => name === task.learner);
   openForm({
-    title: `Switch the learner of ${task.name}`,
+    title: `Switch learner of ${task.name}`,
     intro: make("p", {
       className: "note",
-      textContent: "The new learner is trained from the log while the old one keeps deciding, and takes over when its training is done.",
+      textContent: "The new learner is trained from the log while the current one keeps deciding, and takes over when training is done.",
     }),
     button: "Train and switch",
     fields: learnerFields(learners, known ? task.learner : learners[0]?.name),
@@ -203,7 +203,7 @@ export const deleteTask = (task, done) =>
   openForm({
     title: `Delete ${shortened(task.name)}?`,
     intro: make("p", {
-      textContent: "The task stops deciding and disappears from this page. Its rows stay in the log, and its name is free again.",
+      textContent: "The task stops deciding and disappears from this page. Its rows stay in the log, and its name can be used again.",
     }),
     button: "Delete",
     danger: true,

@@ -1,7 +1,7 @@
 // Play: the page shows an item, the learner guesses, a person says right or wrong, and the curve falls.
 import { call, may, showable, taskPath } from "./api.js";
 import { Chart, percentAxis } from "./chart.js";
-import { byId, count, make, percent, say, shortened } from "./dom.js";
+import { byId, count, countOf, make, percent, say, shortened } from "./dom.js";
 import { confidenceText, likeliest, showProbabilities } from "./show.js";
 import { noTrouble, shell, trouble } from "./shell.js";
 import { sourceOf } from "./sources.js";
@@ -68,7 +68,7 @@ class Game {
       yText: percentAxis,
       range: () => [0, 1],
       height: 230,
-      empty: "The curve begins with your first answer.",
+      empty: "The curve starts with your first feedback.",
     });
     this.answers = new Answers(task);
     this.begin(this.answers.read());
@@ -174,7 +174,7 @@ class Game {
         ? this.task.classes.filter((one) => String(one) in probabilities).map((one) => [String(one), probabilities[String(one)]])
         : likeliest(probabilities, label, BARS);
     showProbabilities(byId("chances"), entries, label, names.length);
-    if (!this.running) say(byId("speak"), `The learner says ${label}: ${sure}.`);
+    if (!this.running) say(byId("speak"), `The learner guesses ${label}, ${sure}.`);
   }
 
   async answer(right) {
@@ -189,7 +189,7 @@ class Game {
     this.count(right ? 0 : 1);
     this.draw();
     this.answers.keep(this.wrongs);
-    const late = status === "late" ? " That was after the deadline, so the learner does not use it." : "";
+    const late = status === "late" ? " Your feedback came after the deadline and is not learnt." : "";
     say(byId("said"), `Round ${count(this.wrongs.length)}: error ${percent(this.over.at(-1))}.${late}`);
   }
 
@@ -203,7 +203,7 @@ class Game {
     let round = 0;
     while (this.running && round < AUTO_ROUNDS) {
       const next = pause(AUTO_MS);
-      say(byId("auto-text"), `The page is answering for you, using the true class of each item: round ${++round} of ${AUTO_ROUNDS}.`);
+      say(byId("auto-text"), `This page is giving the feedback for you, using the true class of each item: round ${++round} of ${AUTO_ROUNDS}.`);
       await this.tell(String(this.decision.label) === String(this.item.truth));
       await this.ask();
       await next;
@@ -212,7 +212,7 @@ class Game {
     byId("said").ariaLive = "polite";
     byId("chances").classList.remove("quick");
     byId("auto").textContent = `Play ${AUTO_ROUNDS} rounds automatically`;
-    say(byId("auto-text"), `The page answered ${round} rounds for you. Now it is your turn.`);
+    say(byId("auto-text"), `This page gave the feedback for ${countOf(round, "round")}. Now it is your turn.`);
     this.show();
     this.allow(true);
   }
@@ -224,21 +224,21 @@ const message = (text, ...more) => {
   byId("message").hidden = false;
 };
 
-const toDashboard = () => make("a", { className: "button", href: `/#${new URLSearchParams({ task: name })}`, textContent: "Go to the dashboard" });
+const toDashboard = () => make("a", { className: "button", href: `/#${new URLSearchParams({ task: name })}`, textContent: "Go to tasks" });
 
 const createDigits = () => {
-  const label = "Create the task digits";
+  const label = "Create task 'digits'";
   const button = make("button", { type: "button", className: "primary", textContent: label });
   button.addEventListener("click", async () => {
     button.disabled = true;
-    button.textContent = "Creating it; the first time takes up to half a minute";
+    button.textContent = "Creating… (up to 30 seconds the first time)";
     try {
       await call("POST", "/v1/tasks", DIGITS);
       noTrouble();
       byId("message").hidden = true;
       await begin();
     } catch (error) {
-      trouble(error, noTrouble, "Close");
+      trouble(error, noTrouble, "Dismiss");
       button.disabled = false;
       button.textContent = label;
     }
@@ -250,15 +250,15 @@ const missing = (session) => {
   const known = shortened(name);
   if (name !== "digits") return message(`There is no task named ${known}.`, toDashboard());
   if (!may(session, "admin", name)) {
-    return message("The task digits does not exist yet, and this token cannot create it: that needs the scope admin.", toDashboard());
+    return message("Task 'digits' does not exist yet, and this token cannot create it: that requires scope 'admin'.", toDashboard());
   }
-  return message("A learner that knows nothing looks at handwritten digits and guesses. You only tell it whether it is right or wrong.", createDigits());
+  return message("A learner that starts from nothing guesses handwritten digits. You only tell it whether each guess is right or wrong.", createDigits());
 };
 
 const obstacle = (session, task) => {
-  if (!may(session, "decide", name) || !may(session, "feedback", name)) return "Playing needs a token with the scopes decide and feedback.";
-  if (task.mode !== "learn") return `You can play only with a task in learn mode; this one is in ${task.mode} mode.`;
-  if (!showable(task)) return "There is nothing to show: the inputs of this task are plain numbers.";
+  if (!may(session, "decide", name) || !may(session, "feedback", name)) return "Playing requires a token with scopes 'decide' and 'feedback'.";
+  if (task.mode !== "learn") return `Only tasks in learn mode can be played; this one is in ${task.mode} mode.`;
+  if (!showable(task)) return "This task cannot be played: its inputs are numbers without a display setting.";
   return null;
 };
 
@@ -268,7 +268,7 @@ const begin = async () => {
   if (!task) return missing(session);
   const problem = obstacle(session, task);
   if (problem) return message(problem, toDashboard());
-  const before = task.learnt ? ` It has already learnt from ${count(task.learnt)} answers.` : "";
+  const before = task.learnt ? ` It has already learnt from ${countOf(task.learnt, "feedback")}.` : "";
   byId("intro").textContent = `The learner (${task.learner}) is never told the class, only whether its guess was right.${before}`;
   await new Game(task).ask();
 };

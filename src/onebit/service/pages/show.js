@@ -20,21 +20,21 @@ const joined = (parts, all, unit) => (all > parts.length ? `${parts.join(", ")},
 // A small element for an x in a list.
 export const preview = (x, display) => {
   if (display?.kind === "image" && Array.isArray(x)) {
-    const canvas = make("canvas", { className: "picture", role: "img", "aria-label": `image, ${display.width} by ${display.height}` });
+    const canvas = make("canvas", { className: "picture", role: "img", "aria-label": `image, ${display.width} by ${display.height} pixels` });
     paint(canvas, x, display);
     return canvas;
   }
   if (typeof x === "string") return make("p", { className: "text", textContent: shortened(x, 240), dir: "auto" });
   if (Array.isArray(x)) {
-    return make("p", { className: "text", textContent: joined(x.slice(0, 8).map(number), x.length, "numbers") || "no numbers" });
+    return make("p", { className: "text", textContent: joined(x.slice(0, 8).map(number), x.length, "numbers") || "empty list" });
   }
   const names = Object.keys(x);
   const some = names.slice(0, 5).map((name) => `${shortened(name, 30)}: ${number(x[name])}`);
-  return make("p", { className: "text", textContent: joined(some, names.length, "names") || "no names", dir: "auto" });
+  return make("p", { className: "text", textContent: joined(some, names.length, "names") || "no named numbers", dir: "auto" });
 };
 
 // How probably a label is right, as the answers so far have it; nobody knows before the first.
-export const confidenceText = (confidence) => (confidence === null ? "confidence not known yet" : `${percent(confidence)} sure`);
+export const confidenceText = (confidence) => (confidence === null ? "confidence not known yet" : `confidence ${percent(confidence)}`);
 
 // The likeliest classes as [name, probability]; the one that was played is among them even where it is not likely.
 export const likeliest = (probabilities, label, most) => {

@@ -9,7 +9,7 @@ const signed = (value) => `${value > 0 ? "+" : ""}${number(value)}`;
 // What a part is called: by its words or names, and where it is a number of a picture, by where it stands there.
 const called = (name, task) => {
   if (typeof name !== "number") return shortened(name, 40);
-  if (task.display === null) return `number ${count(name)}`;
+  if (task.display === null) return `x[${name}]`;
   return `row ${Math.floor(name / task.display.width) + 1}, column ${(name % task.display.width) + 1}`;
 };
 
@@ -26,20 +26,20 @@ const rows = (found, task) => {
   const { parts, constant, rest, left_out } = found;
   const largest = Math.max(...parts.map(({ contribution }) => Math.abs(contribution)), Math.abs(constant), Math.abs(rest)) || 1;
   const all = parts.map(({ names, contribution }) => {
-    const together = names.length > 1 ? ", which share a column" : "";
+    const together = names.length > 1 ? " (same column)" : "";
     return row(`${names.map((name) => called(name, task)).join(" + ")}${together}`, contribution, largest);
   });
-  if (constant !== 0) all.push(row("constant", constant, largest, "the part that depends on no feature"));
+  if (constant !== 0) all.push(row("constant", constant, largest, "the part that does not depend on any feature"));
   if (left_out > 0) all.push(row(left_out === 1 ? "1 more feature" : `${count(left_out)} more features`, rest, largest));
   return all;
 };
 
 const shown = (found, task) => {
-  const lead = found.lead === 0 ? "It is tied with" : found.lead > 0 ? `It leads by ${number(found.lead)} over` : `It is ${number(-found.lead)} behind`;
-  const title = make("p", { className: "note" }, `${lead} `, make("strong", { dir: "auto", textContent: shortened(found.rival) }), ", the best of the other classes.");
+  const lead = found.lead === 0 ? "equal to" : `${number(Math.abs(found.lead))} ${found.lead > 0 ? "higher" : "lower"} than`;
+  const title = make("p", { className: "note" }, `Its score is ${lead} that of `, make("strong", { dir: "auto", textContent: shortened(found.rival) }), ", the best other class.");
   const list = make("ol", { className: "probabilities", "aria-label": "Contribution of each feature" }, ...rows(found, task));
-  const silent = found.parts.length ? null : make("p", { className: "note", textContent: "No feature favours either." });
-  const now = make("p", { className: "note", textContent: `According to the learner as it is now (version ${found.version}), not as it was at the decision.` });
+  const silent = found.parts.length ? null : make("p", { className: "note", textContent: "No feature favours either class." });
+  const now = make("p", { className: "note", textContent: `According to the current learner (version ${found.version}), which may have changed since the decision.` });
   return [title, silent, list, now].filter((one) => one !== null);
 };
 
