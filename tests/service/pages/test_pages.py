@@ -230,8 +230,8 @@ def test_twenty_rounds_of_digits(reader: Reader) -> None:
                 [("ArrowRight", 39), ("r", 82)][round_ % 2] if right else [("ArrowLeft", 37), ("w", 87)][round_ % 2]
             )
             browser.key(key, code)
-        browser.until(f"{text_of('#said')}.startsWith('Round {round_ + 1}:')")
-    assert browser.run(text_of("#said")) == f"Round 20: error {5 * wrong:.1f} %."
+        browser.until(f"{text_of('#result')}.startsWith('Round {round_ + 1}:')")
+    assert browser.run(text_of("#result")) == f"Round 20: error {5 * wrong:.1f} %."
     rounds, over_all, recent = browser.run(f"{one('#curve .plot')}.uplot.data")
     assert rounds == list(range(1, 21))
     assert over_all[-1] == recent[-1] == wrong / 20
@@ -246,7 +246,7 @@ def test_twenty_rounds_of_digits(reader: Reader) -> None:
     takes = "getComputedStyle(document.querySelector('#chances .bar span')).transitionDuration"
     assert browser.run(takes) == "0s"  # bars that move slowly would lag behind the numbers
     browser.click(one("#right"))  # not now
-    browser.until(f"{text_of('#said')}.startsWith('Round 30:')")
+    browser.until(f"{text_of('#result')}.startsWith('Round 30:')")
     browser.click(one("#auto"))
     browser.until(f"{text_of('#auto-text')}.includes('your turn')")
     assert browser.run(takes) != "0s"
@@ -258,13 +258,13 @@ def test_twenty_rounds_of_digits(reader: Reader) -> None:
     reader.visit("/play/digits")
     browser.until(f"{one('#right')}.ariaDisabled === 'false'")
     assert browser.run(f"{one('#curve .plot')}.uplot.data") == curve, "a reload keeps it"
-    assert browser.run(text_of("#said")).startswith(f"Round {played}: error ")
+    assert browser.run(text_of("#result")).startswith(f"Round {played}: error ")
     assert browser.run(text_of("#chances-title")) == "Chance of being played"
     assert "not its confidence" in browser.run(text_of("#chances-note"))
     assert re.fullmatch(r"Confidence \d+\.\d+ %\.", browser.run(text_of("#confidence")))
     labels = browser.run(f"{one('#curve .plot')}.uplot.axes.map(axis => axis.label)")
     assert labels == ["rounds", "error"]
-    browser.click(one("#anew"))
+    browser.click(one("#restart"))
     assert browser.run(f"{one('#curve .plot')}.uplot.data") == [[], [], []]
     reader.visit("/play/digits")
     browser.until(f"{one('#right')}.ariaDisabled === 'false'")
@@ -315,7 +315,7 @@ def test_playing_with_a_drawing(reader: Reader) -> None:
     assert max(x[12:18]) < 0  # a line is a little wider than a pixel
     assert min(x[18:]) > 0
     browser.click(one("#wrong"))
-    browser.until(f"{text_of('#said')} === 'Round 1: error 100.0 %.'")
+    browser.until(f"{text_of('#result')} === 'Round 1: error 100.0 %.'")
 
 
 @needs_chromium
@@ -335,7 +335,7 @@ def test_playing_with_a_text_and_what_cannot_be_played(reader: Reader) -> None:
     browser.until(f"{text_of('#why')}.includes('may have changed since the decision')")
     assert "No feature favours either class." in browser.run(text_of("#why"))
     browser.click(one("#right"))
-    browser.until(f"{text_of('#said')} === 'Round 1: error 0.0 %.'")
+    browser.until(f"{text_of('#result')} === 'Round 1: error 0.0 %.'")
     assert not browser.run(f"{one('#why details')}.open")
 
     reader.visit("/#task=letters")
