@@ -47,7 +47,7 @@ const showList = () => {
       setText(about, `${task.mode} mode · ${task.learner}${task.mode === "shadow" ? " · error of shown classes" : ""}`);
       const hasError = stats && stats.window.error !== null;
       setText(error, hasError ? `${formatPercent(stats.window.error)} error` : "");
-      setText(traffic, stats ? `${formatRate(stats.rates.decisions_per_s)} decisions per second, last minute` : "");
+      setText(traffic, stats ? `${formatRate(stats.rates.decisions_per_s)} decisions/s, last minute` : "");
     },
   );
 };

@@ -75,7 +75,7 @@ const makeLearnerFields = (learners, chosen) => {
       name: "exploration_floor",
       label: "Exploration floor",
       kind: "number",
-      hint: "The probability of playing a random class, whatever the learner prefers, from 0 to 1. Leave empty for the default.",
+      hint: "From 0 to 1. The probability of playing a random class, whatever the learner prefers. Leave empty for the default.",
     },
   ];
 };
@@ -163,8 +163,8 @@ export const changeTask = (task, onSuccess) =>
       { name: "mode", label: "Mode", kind: "choice", options: MODES, value: task.mode },
       makeDeadlineField(task.deadline_s),
       makeSilenceField(task.silence),
-      { name: "sure", label: "Minimum confidence", kind: "number", min: 0, max: 1, value: task.sure ?? "", hint: "Decisions with less are marked unsure; from 0 to 1. Leave empty for no minimum." },
-      { name: "risk", label: "Risk", kind: "number", min: 0, max: 1, value: task.risk ?? "", hint: "Instead of a minimum confidence: the share of sure decisions that may be wrong, from 0 to 1. The minimum is then set automatically." },
+      { name: "sure", label: "Minimum confidence", kind: "number", min: 0, max: 1, value: task.sure ?? "", hint: "From 0 to 1. Decisions with a lower confidence are marked unsure. Leave empty for no minimum." },
+      { name: "risk", label: "Risk", kind: "number", min: 0, max: 1, value: task.risk ?? "", hint: "From 0 to 1. The share of sure decisions that may be wrong; the minimum confidence is then set automatically. Leave empty for none." },
     ],
     act: async (values) => {
       const [sure, risk] = [values.sure, values.risk].map(parseNumber);
@@ -191,7 +191,7 @@ export const switchLearner = async (task, onSuccess) => {
     title: `Switch learner of ${task.name}`,
     intro: make("p", {
       className: "note",
-      textContent: "The new learner is trained from the log while the current one keeps deciding, and takes over when training is onSuccess.",
+      textContent: "The new learner is trained from the log while the current one keeps deciding, and takes over when training is done.",
     }),
     button: "Train and switch",
     fields: makeLearnerFields(learners, isKnown ? task.learner : learners[0]?.name),
