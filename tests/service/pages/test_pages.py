@@ -45,7 +45,8 @@ def one(selector: str) -> str:
 
 
 def text_of(selector: str) -> str:
-    return f"{one(selector)}.textContent"
+    """The text of an element, with ordinary spaces: pages have others where no line should break, as in 95 %."""
+    return f"{one(selector)}.textContent.replaceAll('\\u00a0', ' ')"
 
 
 def named(selector: str, text: str) -> str:

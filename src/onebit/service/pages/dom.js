@@ -39,10 +39,11 @@ export const formatCount = (value) => Math.round(value).toLocaleString("en");
 // "1 feedback", "1,000 feedbacks"
 export const formatAmount = (value, noun) => `${formatCount(value)} ${noun}${value === 1 ? "" : "s"}`;
 
+// "12.3 %", with a space at which no line breaks.
 export const formatPercent = (share) => {
   if (share === null || share === undefined) return "–";
   const value = 100 * share;
-  return `${value.toFixed(value >= 0.005 && value < 1 ? 2 : 1)} %`;
+  return `${value.toFixed(value >= 0.005 && value < 1 ? 2 : 1)}\u00a0%`;
 };
 
 export const formatRate = (value) => (value >= 100 ? formatCount(value) : Number(value.toPrecision(2)).toString());

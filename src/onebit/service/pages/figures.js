@@ -140,7 +140,7 @@ export class Figures {
 
   showError({ error, low, high, wrong, feedback }) {
     setText(byId("error-now"), formatPercent(error));
-    const interval = `Wrong: ${formatCount(wrong)} of the last ${formatAmount(feedback, "feedback")}; 95 % interval ${formatPercent(low)} to ${formatPercent(high)}.`;
+    const interval = `Wrong: ${formatCount(wrong)} of the last ${formatAmount(feedback, "feedback")}; 95\u00a0% interval ${formatPercent(low)} to ${formatPercent(high)}.`;
     setText(byId("error-interval"), error === null ? "No feedback yet." : interval);
   }
 
@@ -170,7 +170,7 @@ export class Figures {
     const estimate =
       error === null
         ? "The learner's own error is not known yet."
-        : `The learner's own error: about ${formatPercent(error)} (95 % interval ${formatPercent(low)} to ${formatPercent(high)}), from ${formatAmount(rounds, "round")}.`;
+        : `The learner's own error: about ${formatPercent(error)} (95\u00a0% interval ${formatPercent(low)} to ${formatPercent(high)}), from ${formatAmount(rounds, "round")}.`;
     const neverShown = missing > 0 ? ` In ${formatPercent(missing)} of the rounds it would have played classes that are never shown.` : "";
     setText(byId("own-error"), `${estimate}${neverShown}`);
   }
