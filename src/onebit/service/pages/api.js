@@ -1,16 +1,16 @@
-// Calls of the service, and the loop that asks it again and again.
+// Requests to the service, and the loop that repeats them.
 
-export class Refused extends Error {
+export class ServiceError extends Error {
   constructor(status, { code, message, field = null }) {
     super(message);
     Object.assign(this, { status, code, field });
   }
 }
 
-const PATIENCE_MS = { GET: 20000, OTHERS: 120000 }; // a new task may have to be compiled first
+const TIMEOUT_MS = { GET: 20000, OTHERS: 120000 }; // the learner of a new task may have to be compiled first
 
-export const call = async (method, path, body) => {
-  const options = { method, signal: AbortSignal.timeout(PATIENCE_MS[method] ?? PATIENCE_MS.OTHERS), cache: "no-cache" }; // what has not changed is not sent again
+export const callService = async (method, path, body) => {
+  const options = { method, signal: AbortSignal.timeout(TIMEOUT_MS[method] ?? TIMEOUT_MS.OTHERS), cache: "no-cache" }; // an unchanged reply is not sent again
   if (body !== undefined) {
     options.body = JSON.stringify(body);
     options.headers = { "Content-Type": "application/json" };
@@ -22,68 +22,69 @@ export const call = async (method, path, body) => {
     const text = await reply.text();
     value = text ? JSON.parse(text) : null;
   } catch (error) {
-    if (!reply) throw new Refused(0, { code: "unreachable", message: "The service is not responding." });
-    if (!(error instanceof SyntaxError)) throw new Refused(0, { code: "unreachable", message: "The reply was cut off." });
+    if (!reply) throw new ServiceError(0, { code: "unreachable", message: "The service is not responding." });
+    if (!(error instanceof SyntaxError)) throw new ServiceError(0, { code: "unreachable", message: "The connection was lost before the reply was complete." });
   }
   if (reply.ok) return value;
-  throw new Refused(reply.status, value?.error ?? { code: "unknown", message: `The service answered with status ${reply.status}.` });
+  throw new ServiceError(reply.status, value?.error ?? { code: "unknown", message: `The service replied with status ${reply.status}.` });
 };
 
-// What must be looked after: why the service is not ready, and its warnings. That it is not ready is an answer, and no failure.
-export const readiness = async () => {
-  const reply = await fetch("/readyz", { signal: AbortSignal.timeout(PATIENCE_MS.GET), cache: "no-store" }).catch(() => null);
+// Return why the service is not ready, and its warnings. A service that is not ready replies with 503, which is no error here.
+export const fetchWarnings = async () => {
+  const reply = await fetch("/readyz", { signal: AbortSignal.timeout(TIMEOUT_MS.GET), cache: "no-store" }).catch(() => null);
   const { reason = null, warnings = [] } = (await reply?.json().catch(() => null)) ?? {};
   return [...(reason === null ? [] : [`The service is not ready: ${reason}`]), ...warnings];
 };
 
-export const taskPath = (name, rest = "") => `/v1/tasks/${encodeURIComponent(name)}${rest}`;
+export const taskPath = (name, suffix = "") => `/v1/tasks/${encodeURIComponent(name)}${suffix}`;
 
-// Whether the token may do something with a task; without a task, with any.
-export const may = (session, scope, task = null) =>
+// Whether the token has a scope for a task; without a task, for any task.
+export const isAllowed = (session, scope, task = null) =>
   session.scopes.includes(scope) && (session.tasks === null || task === null || session.tasks.includes(task));
 
-// Whether there is something to show of a task, so that a person can play it.
-export const showable = (task) => task.display !== null || task.features.kind === "text";
+// Whether a person can be shown the inputs of a task, and so play it.
+export const isShowable = (task) => task.display !== null || task.features.kind === "text";
 
-export const mayPlay = (session, task) => showable(task) && may(session, "decide", task.name) && may(session, "feedback", task.name);
+export const isPlayable = (session, task) => isShowable(task) && isAllowed(session, "decide", task.name) && isAllowed(session, "feedback", task.name);
 
-// Calls `work` every `every` milliseconds while the tab is seen. When it fails, `failed(error, seconds)` is told when the
-// next try is, which is later each time; when it works again, `works()` is told. Returns a function that tries at once.
-export const poll = (work, { every, works, failed }) => {
-  const LONGEST_S = 30;
+const LONGEST_PAUSE_S = 30;
+
+// Call `work` every `intervalMs` while the tab is visible. After an error call `onError(error, seconds)` with the time to
+// the next attempt, which doubles each time; after the next success, `onRecovery()`. Return a function that runs `work` now.
+export const poll = (work, { intervalMs, onRecovery, onError }) => {
   let timer = null;
-  let running = false;
-  let again = false;
+  let isRunning = false;
+  let isRequested = false;
   let failures = 0;
-  const later = (seconds) => {
+  const schedule = (seconds) => {
     clearTimeout(timer);
-    if (!document.hidden) timer = setTimeout(turn, 1000 * seconds);
+    if (!document.hidden) timer = setTimeout(run, 1000 * seconds);
   };
-  const turn = async () => {
+  const run = async () => {
     clearTimeout(timer);
-    if (running) {
-      again = true;
+    if (isRunning) {
+      isRequested = true;
       return;
     }
-    running = true;
+    isRunning = true;
     try {
       do {
-        again = false;
+        isRequested = false;
         await work();
-      } while (again);
-      if (failures) works();
+      } while (isRequested);
+      if (failures) onRecovery();
       failures = 0;
-      later(every / 1000);
+      schedule(intervalMs / 1000);
     } catch (error) {
-      if (!(error instanceof Refused)) console.error(error);
-      const seconds = Math.min(2 ** failures++, LONGEST_S);
-      failed(error, seconds);
-      later(seconds);
+      if (!(error instanceof ServiceError)) console.error(error);
+      const seconds = Math.min(2 ** failures++, LONGEST_PAUSE_S);
+      onError(error, seconds);
+      schedule(seconds);
     } finally {
-      running = false;
+      isRunning = false;
     }
   };
-  document.addEventListener("visibilitychange", () => (document.hidden ? clearTimeout(timer) : turn()));
-  turn();
-  return turn;
+  document.addEventListener("visibilitychange", () => (document.hidden ? clearTimeout(timer) : run()));
+  run();
+  return run;
 };

@@ -1,11 +1,11 @@
-// Lines over x, drawn by uPlot, with a legend that tells the values under the pointer, else the last ones.
+// Lines over x, drawn by uPlot, with a legend that shows the values under the pointer, or else the last ones.
 /* global uPlot */
-import { make, say } from "./dom.js";
+import { make, setText } from "./dom.js";
 
 const probe = make("span", { hidden: true });
 
-// A canvas cannot read light-dark() or var(): the browser works the colour out for an element.
-export const colourOf = (name) => {
+// A canvas cannot read light-dark() or var(): let the browser compute the colour of an element.
+export const readColour = (name) => {
   if (!probe.isConnected) document.body.append(probe);
   probe.style.color = `var(${name})`;
   return getComputedStyle(probe).color;
@@ -19,7 +19,7 @@ addEventListener("themechange", () => charts.forEach((chart) => chart.plot?.redr
 
 export class Chart {
   // lines: [{name, colour, dash, width}]; xName, yName: what the axes show; range: y from the highest value to [low, high];
-  // empty: said when there is no point.
+  // empty: the text shown while there are no points.
   constructor(root, { lines, label, xName, yName, xText, yText, range, height = 250, stepped = false, empty = "" }) {
     Object.assign(this, { root, lines, label, xName, yName, xText, yText, range, height, stepped });
     this.box = make("div", { className: "plot", role: "img" });
@@ -40,8 +40,8 @@ export class Chart {
   }
 
   build() {
-    const axis = { stroke: () => colourOf("--muted"), font: FONT, labelFont: FONT, labelSize: 18, labelGap: 0, ticks: { show: false } };
-    const grid = { stroke: () => colourOf("--line"), width: 1 };
+    const axis = { stroke: () => readColour("--muted"), font: FONT, labelFont: FONT, labelSize: 18, labelGap: 0, ticks: { show: false } };
+    const grid = { stroke: () => readColour("--line"), width: 1 };
     this.plot = new uPlot(
       {
         width: this.box.clientWidth,
@@ -57,7 +57,7 @@ export class Chart {
           {},
           ...this.lines.map(({ name, colour, dash, width = 2 }) => ({
             label: name,
-            stroke: () => colourOf(colour),
+            stroke: () => readColour(colour),
             width,
             dash,
             points: { show: (plot) => plot.data[0].length === 1 },
@@ -65,10 +65,10 @@ export class Chart {
           })),
         ],
         axes: [
-          { ...axis, label: this.xName, grid: { show: false }, size: 28, space: 70, incrs: STEPS, values: (_, all) => all.map((x) => this.xText(x, true)) },
-          { ...axis, label: this.yName, grid, size: 54, space: 34, values: (_, all) => all.map((y) => this.yText(y, true)) },
+          { ...axis, label: this.xName, grid: { show: false }, size: 28, space: 70, incrs: STEPS, values: (_, ticks) => ticks.map((x) => this.xText(x, true)) },
+          { ...axis, label: this.yName, grid, size: 54, space: 34, values: (_, ticks) => ticks.map((y) => this.yText(y, true)) },
         ],
-        hooks: { setCursor: [() => this.tell()] },
+        hooks: { setCursor: [() => this.updateLegend()] },
       },
       this.data,
       this.box,
@@ -76,32 +76,32 @@ export class Chart {
     this.box.uplot = this.plot;
   }
 
-  set(data) {
+  setData(data) {
     this.data = data;
-    const any = data[0].length > 0;
-    this.empty.hidden = any;
-    this.box.hidden = !any;
-    if (any && !this.plot) this.build();
+    const hasPoints = data[0].length > 0;
+    this.empty.hidden = hasPoints;
+    this.box.hidden = !hasPoints;
+    if (hasPoints && !this.plot) this.build();
     else if (this.plot) this.plot.setData(data);
-    this.tell();
+    this.updateLegend();
   }
 
-  tell() {
+  updateLegend() {
     const [x, ...lines] = this.data;
     const at = this.plot?.cursor.idx ?? x.length - 1;
     const texts = lines.map((line) => (line[at] === undefined || line[at] === null ? "–" : this.yText(line[at], false)));
-    texts.forEach((text, place) => say(this.values[place], text));
-    say(this.where, x[at] === undefined ? "" : this.xText(x[at], false));
-    const said = this.names.map((name, place) => `${name.textContent} ${texts[place]}`).join(", ");
-    this.box.setAttribute("aria-label", `${this.label}: ${said}`);
+    texts.forEach((text, place) => setText(this.values[place], text));
+    setText(this.where, x[at] === undefined ? "" : this.xText(x[at], false));
+    const summary = this.names.map((name, place) => `${name.textContent} ${texts[place]}`).join(", ");
+    this.box.setAttribute("aria-label", `${this.label}: ${summary}`);
   }
 }
 
-// Highest ends of a scale that are easy to read: 1, 2 or 5 times a power of ten.
+// Round up to 1, 2 or 5 times a power of ten, which make readable ends of an axis.
 export const roundUp = (value) => {
   if (!(value > 0)) return 1;
   const power = 10 ** Math.floor(Math.log10(value));
   return [1, 2, 5, 10].map((step) => step * power).find((end) => end >= value * 0.999999) ?? 10 * power;
 };
 
-export const percentAxis = (value, onAxis) => `${onAxis ? Number((100 * value).toPrecision(3)) : (100 * value).toFixed(1)} %`;
+export const formatAxisPercent = (value, onAxis) => `${onAxis ? Number((100 * value).toPrecision(3)) : (100 * value).toFixed(1)} %`;

@@ -1,6 +1,6 @@
-// Making elements, and saying numbers in words. All text goes in as text: nothing that comes from the service is markup.
+// Make elements and format numbers. Text is inserted as text: nothing that comes from the service becomes markup.
 
-// Names with a hyphen are attributes, all others properties. Children that are null are left out.
+// Make an element. Names with a hyphen set attributes, others properties; children that are null are left out.
 export const make = (tag, properties = {}, ...children) => {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
@@ -11,22 +11,22 @@ export const make = (tag, properties = {}, ...children) => {
   return element;
 };
 
-// The parts of a sentence in which code stands between backticks.
-export const prose = (text) => text.split("`").map((part, place) => (place % 2 ? make("code", { textContent: part }) : part));
+// Split a sentence into texts and code elements, which are between backticks.
+export const renderProse = (text) => text.split("`").map((part, place) => (place % 2 ? make("code", { textContent: part }) : part));
 
 export const byId = (id) => document.getElementById(id);
 
-// Sets the text only where it differs, so that a selection survives and a live region speaks only of what is new.
-export const say = (element, text) => {
+// Set the text only if it differs, so that a selection survives and a live region announces only changes.
+export const setText = (element, text) => {
   if (element.textContent !== text) element.textContent = text;
 };
 
-// Makes the children of `parent` those of `items`, keeping the elements of the same key: focus and selection survive.
-export const keyed = (parent, items, keyOf, create, update) => {
-  const old = new Map([...parent.children].map((child) => [child.key, child]));
+// Make the children of `parent` match `items`, keeping elements with the same key, so that focus and selection survive.
+export const updateChildren = (parent, items, keyOf, create, update) => {
+  const elements = new Map([...parent.children].map((child) => [child.key, child]));
   items.forEach((item, place) => {
     const key = keyOf(item);
-    const element = old.get(key) ?? create(item);
+    const element = elements.get(key) ?? create(item);
     element.key = key;
     update(element, item);
     if (parent.children[place] !== element) parent.insertBefore(element, parent.children[place] ?? null);
@@ -34,25 +34,29 @@ export const keyed = (parent, items, keyOf, create, update) => {
   while (parent.children.length > items.length) parent.lastElementChild.remove();
 };
 
-export const count = (value) => Math.round(value).toLocaleString("en");
+export const formatCount = (value) => Math.round(value).toLocaleString("en");
 
-export const percent = (share) => {
+// "1 feedback", "1,000 feedbacks"
+export const formatAmount = (value, noun) => `${formatCount(value)} ${noun}${value === 1 ? "" : "s"}`;
+
+// "12.3 %", with a space at which no line breaks.
+export const formatPercent = (share) => {
   if (share === null || share === undefined) return "–";
   const value = 100 * share;
-  return `${value.toFixed(value >= 0.005 && value < 1 ? 2 : 1)} %`;
+  return `${value.toFixed(value >= 0.005 && value < 1 ? 2 : 1)}\u00a0%`;
 };
 
-export const rate = (value) => (value >= 100 ? count(value) : Number(value.toPrecision(2)).toString());
+export const formatRate = (value) => (value >= 100 ? formatCount(value) : Number(value.toPrecision(2)).toString());
 
-export const number = (value) => (Math.abs(value) >= 1e6 ? value.toExponential(2) : String(Number(value.toPrecision(4))));
+export const formatNumber = (value) => (Math.abs(value) >= 1e6 ? value.toExponential(2) : String(Number(value.toPrecision(4))));
 
-// A class at the end of a sentence, cut where it is long.
-export const shortened = (text, most = 60) => {
-  const letters = [...String(text)];
-  return letters.length > most ? `${letters.slice(0, most - 1).join("")}…` : letters.join("");
+// Cut a long text; whole characters, so that no surrogate pair is split.
+export const shorten = (text, limit = 60) => {
+  const characters = [...String(text)];
+  return characters.length > limit ? `${characters.slice(0, limit - 1).join("")}…` : characters.join("");
 };
 
-export const duration = (seconds) => {
+export const formatDuration = (seconds) => {
   if (seconds < 1) return `${Number((1000 * seconds).toPrecision(2))} ms`;
   if (seconds < 120) return `${Number(seconds.toPrecision(2))} s`;
   if (seconds < 7200) return `${Number((seconds / 60).toPrecision(2))} min`;
@@ -60,16 +64,16 @@ export const duration = (seconds) => {
   return `${Number((seconds / 86400).toPrecision(2))} days`;
 };
 
-// A bar from 0 to `share` of its box; whoever cannot see it reads the number beside it.
-export const bar = (share, kind = "") =>
+// Make a bar that fills this share of its box. It is hidden from screen readers, which read the number beside it.
+export const makeBar = (share, kind = "") =>
   make("span", { className: `bar ${kind}`, "aria-hidden": "true" }, make("span", { style: `width: ${100 * share}%` }));
 
 export const setBar = (element, share) => {
   element.firstElementChild.style.width = `${Math.min(Math.max(100 * share, 0), 100)}%`;
 };
 
-// A command with a button that copies it.
-export const command = (text, label) => {
+// Make a command with a button that copies it.
+export const makeCommand = (text, label) => {
   const code = make("code", { tabIndex: 0, textContent: text, "aria-label": label });
   const button = make("button", { type: "button", className: "small", textContent: "Copy", "aria-label": `Copy ${label}` });
   button.addEventListener("click", async () => {
@@ -77,7 +81,7 @@ export const command = (text, label) => {
       await navigator.clipboard.writeText(code.textContent);
       button.textContent = "Copied";
     } catch {
-      getSelection().selectAllChildren(code); // pages that are not on a safe origin may not copy: leave it selected
+      getSelection().selectAllChildren(code); // only pages of a secure origin may copy: leave it selected
       button.textContent = "Selected";
     }
     setTimeout(() => (button.textContent = "Copy"), 1500);

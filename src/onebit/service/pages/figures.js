@@ -1,9 +1,9 @@
 // The numbers, curves and tables of one task.
-import { call, taskPath } from "./api.js";
-import { Chart, percentAxis, roundUp } from "./chart.js";
-import { bar, byId, count, duration, keyed, make, number, percent, rate, say, setBar, shortened } from "./dom.js";
-import { confidenceText, likeliest, preview, showProbabilities } from "./show.js";
-import { why } from "./why.js";
+import { callService, taskPath } from "./api.js";
+import { Chart, formatAxisPercent, roundUp } from "./chart.js";
+import { byId, formatAmount, formatCount, formatDuration, formatNumber, formatPercent, formatRate, make, makeBar, setBar, setText, shorten, updateChildren } from "./dom.js";
+import { formatConfidence, makePreview, pickLikeliest, showProbabilities } from "./show.js";
+import { makeExplanation } from "./why.js";
 
 const WINDOWS = [100, 1000, 10000];
 const LAST = 8; // decisions shown
@@ -12,78 +12,78 @@ const CLASSES_AT_FIRST = 20;
 const MORE_CLASSES = 100;
 const PROBABILITIES = 3; // bars of one decision
 
-// In shadow mode the learner decides, and something else is shown: what is heard is of that.
+// In shadow mode the learner decides but something else is shown, and feedback is about that.
 const COLUMNS = [
   { title: "Class", key: ({ name }) => String(name) },
-  { title: "Played", inShadow: "Decided", key: ({ played }) => played },
-  { title: "Feedback", inShadow: "Shown, with feedback", key: ({ heard }) => heard },
-  { title: "Right", inShadow: "Right when shown", key: ({ right_rate }) => right_rate },
+  { title: "Times played", inShadow: "Times decided", key: ({ played }) => played },
+  { title: "Feedbacks", inShadow: "Feedbacks when shown", key: ({ heard }) => heard },
+  { title: "Right (95 % interval)", inShadow: "Right when shown (95 % interval)", key: ({ right_rate }) => right_rate },
 ];
 
 export class Figures {
-  // `changed()` is called when the reader wants other numbers.
-  constructor(changed) {
+  // `onChange()` is called when another window is chosen.
+  constructor(onChange) {
     this.window = 1000;
     this.sorted = { column: 1, direction: -1 };
-    this.forget();
+    this.reset();
     this.curve = new Chart(byId("curve"), {
       label: "Error by feedback",
       xName: "feedbacks",
       yName: "error",
       lines: [
-        { name: "all", colour: "--curve-0", width: 2.5 },
-        { name: "last 50", colour: "--curve-1", dash: [6, 3], width: 1.5 },
+        { name: "all feedbacks", colour: "--curve-0", width: 2.5 },
+        { name: "last 50 feedbacks", colour: "--curve-1", dash: [6, 3], width: 1.5 },
       ],
-      xText: (x, onAxis) => (onAxis ? count(x) : `after ${count(x)} ${x === 1 ? "feedback" : "feedbacks"}`),
-      yText: percentAxis,
+      xText: (x, onAxis) => (onAxis ? formatCount(x) : `after ${formatAmount(x, "feedback")}`),
+      yText: formatAxisPercent,
       range: (highest) => [0, Math.min(roundUp(highest), 1)],
-      empty: "No feedback yet: tell the service whether a decision was right.",
+      empty: "No feedback yet. Report to the service whether a decision was right.",
     });
     this.sureCurve = new Chart(byId("sure-curve"), {
       label: "Sure decisions by feedback",
       xName: "feedbacks",
       yName: "share",
       lines: [
-        { name: "answered", colour: "--curve-0", width: 2.5 },
-        { name: "error of those", colour: "--curve-1", dash: [6, 3], width: 2 },
+        { name: "sure decisions", colour: "--curve-0", width: 2.5 },
+        { name: "error of sure decisions", colour: "--curve-1", dash: [6, 3], width: 2 },
       ],
-      xText: (x, onAxis) => (onAxis ? count(x) : `after ${count(x)} ${x === 1 ? "feedback" : "feedbacks"}`),
-      yText: percentAxis,
+      xText: (x, onAxis) => (onAxis ? formatCount(x) : `after ${formatAmount(x, "feedback")}`),
+      yText: formatAxisPercent,
       range: () => [0, 1],
-      empty: "None of them has feedback yet.",
+      empty: "No decision that was required to be sure has feedback yet.",
     });
     this.rates = new Chart(byId("rates"), {
-      label: "Traffic",
+      label: "Decisions and feedbacks per second",
       xName: "seconds from now",
       yName: "per second",
       lines: [
         { name: "decisions", colour: "--curve-0" },
-        { name: "feedback", colour: "--curve-2", dash: [6, 3] },
+        { name: "feedbacks", colour: "--curve-2", dash: [6, 3] },
       ],
       xText: (x, onAxis) => (onAxis ? (x === 0 ? "now" : `${x} s`) : x === 0 ? "this second" : `${-x} s ago`),
-      yText: (y) => rate(y),
+      yText: (y) => formatRate(y),
       range: (highest) => [0, Math.max(roundUp(highest), 5)],
       height: 300,
       stepped: true,
     });
-    this.buildWindows(changed);
+    this.buildWindows(onChange);
     this.buildClasses();
   }
 
-  // Another task is shown: what was opened and fetched for the last one does not hold.
-  forget() {
-    this.classesShown = CLASSES_AT_FIRST;
+  // Forget what belongs to the task that was shown before.
+  reset() {
+    this.classLimit = CLASSES_AT_FIRST;
     this.lastKey = null;
-    this.nowShown = null;
+    this.classes = null;
   }
 
-  buildWindows(changed) {
+  buildWindows(onChange) {
     const buttons = WINDOWS.map((size) => {
-      const button = make("button", { type: "button", textContent: count(size), "aria-pressed": String(size === this.window) });
+      const button = make("button", { type: "button", textContent: formatCount(size), "aria-pressed": String(size === this.window) });
       button.addEventListener("click", () => {
         this.window = size;
-        buttons.forEach((one) => one.setAttribute("aria-pressed", String(one === button)));
-        changed();
+        buttons.forEach((other) => other.setAttribute("aria-pressed", String(other === button)));
+        onChange();
       });
       return button;
     });
@@ -95,9 +95,9 @@ export class Figures {
       const button = make("button", { type: "button" }, make("span"), make("span", { className: "arrow", "aria-hidden": "true" }));
       const head = make("th", { scope: "col" }, button);
       button.addEventListener("click", () => {
-        const same = this.sorted.column === column;
-        this.sorted = { column, direction: same ? -this.sorted.direction : column === 0 ? 1 : -1 };
-        this.showClasses(this.nowShown);
+        const isSame = this.sorted.column === column;
+        this.sorted = { column, direction: isSame ? -this.sorted.direction : column === 0 ? 1 : -1 };
+        this.showClasses();
       });
       return head;
     });
@@ -105,55 +105,60 @@ export class Figures {
     this.classRows = make("tbody");
     byId("classes").append(make("thead", {}, make("tr", {}, ...heads)), this.classRows);
     byId("more-classes").addEventListener("click", () => {
-      this.classesShown += MORE_CLASSES;
-      this.showClasses(this.nowShown);
+      this.classLimit += MORE_CLASSES;
+      this.showClasses();
     });
   }
 
   async show(task, stats) {
-    this.nameAll(stats.mode === "shadow");
+    this.showTitles(stats.mode === "shadow");
     this.showError(stats.window);
-    byId("mean-reward").hidden = stats.rewards === 0;
-    say(byId("mean-reward"), `Mean reward ${number(stats.window.mean_reward ?? 0)} in this window, ${number(stats.mean_reward ?? 0)} overall.`);
+    this.showMeanReward(stats);
     this.showDrift(stats.drift);
     this.showShadow(stats.shadow);
     this.showState(stats);
     this.showCertainty(stats);
     const { feedback, error } = stats.curve;
-    const span = spanOf(feedback.at(-1) ?? 0);
-    say(this.curve.names[1], `last ${count(span)}`);
-    this.curve.set([feedback, error, lately(feedback, error, span)]);
-    const { decisions, feedback: heard } = stats.rates;
-    this.rates.set([decisions.map((_, place) => place - decisions.length + 1), decisions, heard]);
-    this.nowShown = stats.classes;
-    this.showClasses(stats.classes);
+    const span = chooseSpan(feedback.at(-1) ?? 0);
+    setText(this.curve.names[1], `last ${formatAmount(span, "feedback")}`);
+    this.curve.setData([feedback, error, computeRecentError(feedback, error, span)]);
+    const { decisions, feedback: feedbacks } = stats.rates;
+    this.rates.setData([decisions.map((_, place) => place - decisions.length + 1), decisions, feedbacks]);
+    this.classes = stats.classes;
+    this.showClasses();
     this.showDelays(stats.delays);
     await this.showLast(task, stats);
   }
 
-  nameAll(inShadow) {
-    say(byId("error-title"), inShadow ? "Error of what was shown" : "Error now");
-    say(byId("curve-title"), inShadow ? "Error curve of what was shown" : "Error curve");
+  showTitles(inShadow) {
+    setText(byId("error-title"), inShadow ? "Error of shown classes" : "Current error");
+    setText(byId("curve-title"), inShadow ? "Error curve of shown classes" : "Error curve");
     COLUMNS.forEach(({ title, inShadow: other = title }, column) => {
-      say(this.heads[column].firstElementChild.firstElementChild, inShadow ? other : title);
+      setText(this.heads[column].firstElementChild.firstElementChild, inShadow ? other : title);
     });
   }
 
   showError({ error, low, high, wrong, feedback }) {
-    say(byId("error-now"), percent(error));
-    const interval = `95 % interval ${percent(low)} to ${percent(high)}; ${count(wrong)} of ${count(feedback)} wrong.`;
-    say(byId("error-interval"), error === null ? "No feedback yet." : interval);
+    setText(byId("error-now"), formatPercent(error));
+    const interval = `Wrong: ${formatCount(wrong)} of the last ${formatAmount(feedback, "feedback")}; 95\u00a0% interval ${formatPercent(low)} to ${formatPercent(high)}.`;
+    setText(byId("error-interval"), error === null ? "No feedback yet." : interval);
+  }
+
+  showMeanReward({ rewards, window, mean_reward: overall }) {
+    byId("mean-reward").hidden = rewards === 0;
+    const recent = `${formatNumber(window.mean_reward ?? 0)} over the last ${formatAmount(window.feedback, "feedback")}`;
+    setText(byId("mean-reward"), `Mean reward ${recent}, ${formatNumber(overall ?? 0)} in total. A reward below 1 counts as wrong.`);
   }
 
   showDrift({ count: alarms, alarms: last }) {
     byId("drift").hidden = alarms === 0;
-    keyed(
+    updateChildren(
       byId("drift-list"),
       [...last].reverse().slice(0, DRIFTS),
       ({ seq }) => seq,
       () => make("li"),
       (item, { time, feedback, since, usual, error }) =>
-        say(item, `${new Date(1000 * time).toLocaleString()}, after ${count(feedback)} feedbacks: ${percent(error)} of the last ${count(since)} were wrong, at most ${percent(usual)} before.`),
+        setText(item, `${new Date(1000 * time).toLocaleString()}, after ${formatAmount(feedback, "feedback")}: ${formatPercent(error)} of the last ${formatCount(since)} were wrong; usually at most ${formatPercent(usual)}.`),
     );
   }
 
@@ -162,177 +167,183 @@ export class Figures {
     byId("own-error").hidden = shadow === null;
     if (shadow === null) return;
     const { rounds, error, low, high, missing } = shadow;
-    const estimate = error === null ? "not known yet" : `about ${percent(error)}`;
-    const unseen = missing > 0 ? ` In ${percent(missing)} of the rounds it would have played classes that are never shown.` : "";
-    say(byId("own-error"), `The learner's own error: ${estimate}, 95 % interval ${percent(low)} to ${percent(high)}, from ${count(rounds)} rounds.${unseen}`);
+    const estimate =
+      error === null
+        ? "The learner's own error is not known yet."
+        : `The learner's own error: about ${formatPercent(error)} (95\u00a0% interval ${formatPercent(low)} to ${formatPercent(high)}), from ${formatAmount(rounds, "round")}.`;
+    const neverShown = missing > 0 ? ` In ${formatPercent(missing)} of the rounds it would have played classes that are never shown.` : "";
+    setText(byId("own-error"), `${estimate}${neverShown}`);
   }
 
   showCertainty({ certainty, curve }) {
     const { asked, sure, answered, heard, error, risk, overshoot } = certainty;
     byId("certainty").hidden = asked === 0;
     if (asked === 0) return;
-    const share = `Sure of ${count(sure)} of ${count(asked)} decisions (${percent(answered)}).`;
-    const wrong = error === null ? " None of these has feedback yet." : ` Of the ${count(heard)} of these with feedback, ${percent(error)} were wrong.`;
-    say(byId("certainty-text"), `${share}${wrong}${riskText(risk, overshoot, error)}`);
-    this.sureCurve.set([curve.feedback, certainty.answered_curve, certainty.error_curve]);
+    const share = `${formatCount(sure)} of ${formatAmount(asked, "decision")} were sure (${formatPercent(answered)}).`;
+    const wrong = error === null ? " No sure decision has feedback yet." : ` Of the ${formatAmount(heard, "sure decision")} with feedback, ${formatPercent(error)} were wrong.`;
+    setText(byId("certainty-text"), `${share}${wrong}${describeRisk(risk, overshoot, error)}`);
+    this.sureCurve.setData([curve.feedback, certainty.answered_curve, certainty.error_curve]);
   }
 
   showState(stats) {
     const facts = [
       ["Learner", stats.learner],
-      ["Generation", count(stats.generation)],
-      ["Learnt", count(stats.learnt)],
-      ["Waiting to be learnt", count(stats.queue)],
-      ["Exploration", percent(stats.exploration.rate)],
-      ["Decisions", `${count(stats.decisions)}, ${rate(stats.rates.decisions_per_s)} per second`],
-      ["Feedback", `${count(stats.feedback)}, ${rate(stats.rates.feedback_per_s)} per second`],
-      ["Late", count(stats.late)],
-      ["Silences", count(stats.silences)],
-      ["Revised", count(stats.revised)],
-      ["Withdrawn", count(stats.withdrawn)],
-      ["Refused", count(stats.refused)],
-      ...(stats.rewards ? [["Rewards", count(stats.rewards)]] : []),
-      ...(stats.truths ? [["Truths", count(stats.truths)]] : []),
+      ["Generation", formatCount(stats.generation)],
+      ["Feedbacks learnt", formatCount(stats.learnt)],
+      ["Rows waiting to be learnt", formatCount(stats.queue)],
+      ["Exploration rate", formatPercent(stats.exploration.rate)],
+      ["Decisions", formatCount(stats.decisions)],
+      ["Decisions/s, last minute", formatRate(stats.rates.decisions_per_s)],
+      ["Feedbacks", formatCount(stats.feedback)],
+      ["Feedbacks/s, last minute", formatRate(stats.rates.feedback_per_s)],
+      ["Late feedbacks", formatCount(stats.late)],
+      ["Feedbacks by silence", formatCount(stats.silences)],
+      ["Revised feedbacks", formatCount(stats.revised)],
+      ["Withdrawn feedbacks", formatCount(stats.withdrawn)],
+      ["Refused by the learner", formatCount(stats.refused)],
+      ...(stats.rewards ? [["Rewards reported", formatCount(stats.rewards)]] : []),
+      ...(stats.truths ? [["True classes reported", formatCount(stats.truths)]] : []),
     ];
     const create = () => make("div", {}, make("dt"), make("dd"));
-    keyed(byId("state"), facts, ([name]) => name, create, (row, [name, value]) => {
-      say(row.firstElementChild, name);
-      say(row.lastElementChild, value);
+    updateChildren(byId("state"), facts, ([name]) => name, create, (row, [name, value]) => {
+      setText(row.firstElementChild, name);
+      setText(row.lastElementChild, value);
     });
   }
 
-  showClasses(classes) {
+  showClasses() {
+    const { classes } = this;
     if (!classes) return;
     const { column, direction } = this.sorted;
     const key = COLUMNS[column].key;
-    const compare = (one, other) => {
-      const [a, b] = [key(one), key(other)];
-      if (a === null || b === null) return (a === null) - (b === null); // what is unknown comes last either way
+    const compare = (first, second) => {
+      const [a, b] = [key(first), key(second)];
+      if (a === null || b === null) return (a === null) - (b === null); // unknown values come last in both directions
       return direction * (typeof a === "number" ? a - b : a.localeCompare(b, "en", { numeric: true }));
     };
-    const shown = [...classes].sort(compare).slice(0, this.classesShown);
-    const most = Math.max(...classes.map(({ played }) => played), 1);
+    const visible = [...classes].sort(compare).slice(0, this.classLimit);
+    const mostPlayed = Math.max(...classes.map(({ played }) => played), 1);
     const cell = (...children) => make("td", {}, make("span", { className: "value" }), ...children);
     const create = () =>
-      make("tr", {}, make("th", { scope: "row", dir: "auto" }), cell(bar(0)), cell(), cell(intervalBar(), make("span", { className: "interval" })));
-    keyed(this.classRows, shown, ({ name }) => String(name), create, (row, one) => {
-      const [name, played, heard, right] = row.cells;
-      say(name, shortened(one.name, 80));
-      name.title = one.name;
-      say(played.firstElementChild, count(one.played));
-      setBar(played.lastElementChild, one.played / most);
-      say(heard.firstElementChild, count(one.heard));
-      say(right.firstElementChild, percent(one.right_rate));
-      setInterval95(right.children[1], one);
-      say(right.lastElementChild, one.low === null ? "" : `${percent(one.low)} to ${percent(one.high)}`);
+      make("tr", {}, make("th", { scope: "row", dir: "auto" }), cell(makeBar(0)), cell(), cell(makeIntervalBar(), make("span", { className: "interval" })));
+    updateChildren(this.classRows, visible, ({ name }) => String(name), create, (row, item) => {
+      const [name, played, feedbacks, right] = row.cells;
+      setText(name, shorten(item.name, 80));
+      name.title = item.name;
+      setText(played.firstElementChild, formatCount(item.played));
+      setBar(played.lastElementChild, item.played / mostPlayed);
+      setText(feedbacks.firstElementChild, formatCount(item.heard));
+      setText(right.firstElementChild, formatPercent(item.right_rate));
+      setIntervalBar(right.children[1], item);
+      setText(right.lastElementChild, item.low === null ? "" : `${formatPercent(item.low)} to ${formatPercent(item.high)}`);
     });
     this.heads.forEach((head, place) => {
       if (place === column) head.setAttribute("aria-sort", direction > 0 ? "ascending" : "descending");
       else head.removeAttribute("aria-sort");
     });
-    const rest = classes.length - shown.length;
-    byId("more-classes").hidden = rest <= 0;
-    say(byId("more-classes"), `Show ${count(Math.min(rest, MORE_CLASSES))} more of ${count(rest)}`);
+    const hiddenCount = classes.length - visible.length;
+    byId("more-classes").hidden = hiddenCount <= 0;
+    setText(byId("more-classes"), `Show ${formatCount(Math.min(hiddenCount, MORE_CLASSES))} more (${formatCount(hiddenCount)} not shown)`);
   }
 
   showDelays({ bounds_s, counts }) {
-    const all = counts.reduce((sum, one) => sum + one, 0);
-    const first = counts.findIndex((one) => one > 0);
-    const last = counts.findLastIndex((one) => one > 0);
-    const rows = all ? counts.map((one, place) => ({ place, share: one / all, one })).slice(first, last + 1) : [];
-    const name = (place) =>
+    const total = counts.reduce((sum, value) => sum + value, 0);
+    const firstUsed = counts.findIndex((value) => value > 0);
+    const lastUsed = counts.findLastIndex((value) => value > 0);
+    const rows = total ? counts.map((value, place) => ({ place, share: value / total, value })).slice(firstUsed, lastUsed + 1) : [];
+    const nameDelay = (place) =>
       place === 0
-        ? `up to ${duration(bounds_s[0])}`
+        ? `up to ${formatDuration(bounds_s[0])}`
         : place === bounds_s.length
-          ? `over ${duration(bounds_s.at(-1))}`
-          : `${duration(bounds_s[place - 1])} to ${duration(bounds_s[place])}`;
-    const create = () => make("tr", {}, make("th", { scope: "row" }), make("td", {}, bar(0)), make("td", { className: "value" }));
-    keyed(byId("delays").tBodies[0], rows, ({ place }) => place, create, (row, { place, share, one }) => {
-      say(row.cells[0], name(place));
+          ? `over ${formatDuration(bounds_s.at(-1))}`
+          : `${formatDuration(bounds_s[place - 1])} to ${formatDuration(bounds_s[place])}`;
+    const create = () => make("tr", {}, make("th", { scope: "row" }), make("td", {}, makeBar(0)), make("td", { className: "value" }));
+    updateChildren(byId("delays").tBodies[0], rows, ({ place }) => place, create, (row, { place, share, value }) => {
+      setText(row.cells[0], nameDelay(place));
       setBar(row.cells[1].firstElementChild, share);
-      say(row.cells[2], `${count(one)} (${percent(share)})`);
+      setText(row.cells[2], `${formatCount(value)} (${formatPercent(share)})`);
     });
-    byId("delays").hidden = !all;
-    byId("no-delays").hidden = all > 0;
+    byId("delays").hidden = !total;
+    byId("no-delays").hidden = total > 0;
   }
 
   async showLast(task, stats) {
     const key = [task.name, stats.generation, stats.decisions, stats.feedback, stats.right, stats.late, stats.silences, stats.revised, stats.withdrawn, stats.truths, stats.mean_reward].join();
     if (key !== this.lastKey) {
-      const { decisions } = await call("GET", taskPath(task.name, `/decisions?limit=${LAST}`));
+      const { decisions } = await callService("GET", taskPath(task.name, `/decisions?limit=${LAST}`));
       if (byId("task").dataset.of !== task.name) return; // another was chosen meanwhile
       this.lastKey = key;
       byId("last").className = task.display ? "pictures" : "";
-      keyed(byId("last"), decisions, ({ seq }) => seq, (one) => decisionItem(one, task), showFeedback);
+      updateChildren(byId("last"), decisions, ({ seq }) => seq, (decision) => makeDecision(decision, task), showFeedback);
     }
     byId("no-last").hidden = byId("last").children.length > 0;
     for (const item of byId("last").children) {
       const age = Math.max(Date.now() / 1000 - item.time, 0);
-      say(item.querySelector("time"), age < 2 ? "now" : `${duration(Math.round(age))} ago`);
+      setText(item.querySelector("time"), age < 2 ? "now" : `${formatDuration(Math.round(age))} ago`);
     }
   }
 }
 
-// Between two points of a short curve there is but one feedback, which says nothing: a twentieth of all does, and fifty.
-const spanOf = (all) => Math.max(roundUp(all / 20), 50);
+// The recent error is over about a twentieth of all feedbacks, but at least 50: it would only be noise over fewer.
+const chooseSpan = (feedbacks) => Math.max(roundUp(feedbacks / 20), 50);
 
 // The error of the last `span` feedbacks at each point.
-const lately = (feedback, error, span) => {
-  const wrong = (place) => (place < 0 ? 0 : feedback[place] * error[place]);
-  const heard = (place) => (place < 0 ? 0 : feedback[place]);
+const computeRecentError = (feedback, error, span) => {
+  const countWrong = (place) => (place < 0 ? 0 : feedback[place] * error[place]);
+  const countFeedback = (place) => (place < 0 ? 0 : feedback[place]);
   let from = -1;
-  return feedback.map((now, place) => {
-    while (from + 1 < place && heard(from + 1) <= now - span) from++;
-    return (wrong(place) - wrong(from)) / (now - heard(from));
+  return feedback.map((total, place) => {
+    while (from + 1 < place && countFeedback(from + 1) <= total - span) from++;
+    return (countWrong(place) - countWrong(from)) / (total - countFeedback(from));
   });
 };
 
-// What became of the promise that at most the share `risk` of the sure decisions is wrong.
-const riskText = (risk, overshoot, error) => {
+// Says whether the promise holds that at most the share `risk` of the sure decisions is wrong.
+const describeRisk = (risk, overshoot, error) => {
   if (risk === null || error === null) return "";
-  if (overshoot > 0) return ` The risk of ${percent(risk)} is not kept: the error exceeds it by at least ${percent(overshoot)}.`;
-  return error <= risk ? ` The risk of ${percent(risk)} is kept.` : ` That is above the risk of ${percent(risk)}, but by no more than chance explains.`;
+  if (overshoot > 0) return ` The risk of ${formatPercent(risk)} is not kept: the error exceeds it by at least ${formatPercent(overshoot)}.`;
+  return error <= risk ? ` The risk of ${formatPercent(risk)} is kept.` : ` That is above the risk of ${formatPercent(risk)}, but within what chance explains.`;
 };
 
-const intervalBar = () =>
+const makeIntervalBar = () =>
   make("span", { className: "bar range", "aria-hidden": "true" }, make("span"), make("span", { className: "ends" }));
 
-const setInterval95 = (element, { right_rate, low, high }) => {
+const setIntervalBar = (element, { right_rate, low, high }) => {
   const [fill, ends] = element.children;
   element.hidden = right_rate === null;
   fill.style.width = `${100 * (right_rate ?? 0)}%`;
   Object.assign(ends.style, { left: `${100 * (low ?? 0)}%`, width: `${100 * ((high ?? 0) - (low ?? 0))}%` });
 };
 
-const decisionItem = (one, task) => {
-  const explored = String(one.label) !== String(one.greedy);
+const makeDecision = (decision, task) => {
+  const isExplored = String(decision.label) !== String(decision.greedy);
   const bars = make("ol", { className: "probabilities", "aria-label": "Chance of being played" });
-  const entries = likeliest(one.probabilities, one.label, PROBABILITIES);
-  showProbabilities(bars, entries, one.label, Object.keys(one.probabilities).length);
-  const when = make("time", { dateTime: new Date(1000 * one.time).toISOString(), title: new Date(1000 * one.time).toLocaleString() });
-  const title = make("p", { className: "label" }, make("strong", { dir: "auto", textContent: shortened(one.label), title: one.label }));
+  const entries = pickLikeliest(decision.probabilities, decision.label, PROBABILITIES);
+  showProbabilities(bars, entries, decision.label, Object.keys(decision.probabilities).length);
+  const time = make("time", { dateTime: new Date(1000 * decision.time).toISOString(), title: new Date(1000 * decision.time).toLocaleString() });
+  const title = make("p", { className: "label" }, make("strong", { dir: "auto", textContent: shorten(decision.label), title: decision.label }));
   const badges = make("p", { className: "badges" }, make("span", { className: "badge feedback" }));
-  badges.append(make("span", { className: "badge", textContent: one.unsure ? `unsure: ${confidenceText(one.confidence)}` : confidenceText(one.confidence) }));
-  if (explored) badges.append(make("span", { className: "badge", textContent: "explored", title: `considered best: ${one.greedy}` }));
-  const set = one.among === null ? "" : ` · among ${count(one.among.length)} of ${count(Object.keys(one.probabilities).length)} classes`;
-  const about = make("p", { className: "note" }, when, ` · version ${one.version}${set}`);
-  const id = make("p", { className: "note" }, make("code", { textContent: shortened(one.id, 40), title: one.id }));
-  const item = make("li", {}, make("div", { className: "x" }, preview(one.x, task.display)), make("div", { className: "what" }, title, badges, about, id, why(task, () => one.id)), bars);
-  item.time = one.time;
+  badges.append(make("span", { className: "badge", textContent: decision.unsure ? `unsure: ${formatConfidence(decision.confidence)}` : formatConfidence(decision.confidence) }));
+  if (isExplored) badges.append(make("span", { className: "badge", textContent: "explored", title: `The learner considered ${decision.greedy} best.` }));
+  const candidates = decision.among === null ? "" : ` · chosen from ${formatCount(decision.among.length)} of ${formatCount(Object.keys(decision.probabilities).length)} classes`;
+  const about = make("p", { className: "note" }, time, ` · learner version ${decision.version}${candidates}`);
+  const id = make("p", { className: "note" }, make("code", { textContent: shorten(decision.id, 40), title: decision.id }));
+  const item = make("li", {}, make("div", { className: "x" }, makePreview(decision.x, task.display)), make("div", { className: "what" }, title, badges, about, id, makeExplanation(task, () => decision.id)), bars);
+  item.time = decision.time;
   return item;
 };
 
-const showFeedback = (item, { right, late, source, shown, reward, truth, revised_time: revised }) => {
+const showFeedback = (item, { right, late, source, shown, reward, truth, revised_time: revisedTime }) => {
   const badge = item.querySelector(".feedback");
-  const heard = reward === null ? (right ? "right" : "wrong") : `reward ${number(reward)}`;
-  const state = right !== null ? heard : revised === null ? "waiting" : "withdrawn";
-  const more = [
-    right === false && truth !== null ? `truth: ${shortened(truth, 30)}` : "",
+  const result = reward === null ? (right ? "right" : "wrong") : `reward ${formatNumber(reward)}`;
+  const state = right !== null ? result : revisedTime === null ? "no feedback yet" : "withdrawn";
+  const notes = [
+    right === false && truth !== null ? `true class: ${shorten(truth, 30)}` : "",
     late ? "late" : "",
     source === "silence" ? "by silence" : "",
-    right !== null && revised !== null ? "revised" : "",
-    shown === null ? "" : `shown: ${shortened(shown, 30)}`,
+    right !== null && revisedTime !== null ? "revised" : "",
+    shown === null ? "" : `shown: ${shorten(shown, 30)}`,
   ];
-  say(badge, [state, ...more.filter(Boolean)].join(", "));
+  setText(badge, [state, ...notes.filter(Boolean)].join(", "));
   badge.className = `badge feedback ${right === null || reward !== null ? "" : right ? "good" : "bad"}`;
 };

@@ -1,18 +1,18 @@
 // Play: the page shows an item, the learner guesses, a person says right or wrong, and the curve falls.
-import { call, may, showable, taskPath } from "./api.js";
-import { Chart, percentAxis } from "./chart.js";
-import { byId, count, make, percent, say, shortened } from "./dom.js";
-import { confidenceText, likeliest, showProbabilities } from "./show.js";
-import { noTrouble, shell, trouble } from "./shell.js";
-import { sourceOf } from "./sources.js";
-import { why } from "./why.js";
+import { callService, isAllowed, isShowable, taskPath } from "./api.js";
+import { Chart, formatAxisPercent } from "./chart.js";
+import { byId, formatAmount, formatCount, formatPercent, make, setText, shorten } from "./dom.js";
+import { formatConfidence, pickLikeliest, showProbabilities } from "./show.js";
+import { buildHeader, hideTrouble, showTrouble } from "./shell.js";
+import { makeSource } from "./sources.js";
+import { makeExplanation } from "./why.js";
 
 const name = decodeURIComponent(location.pathname.slice("/play/".length));
 const RECENT = 50; // rounds of the recent error
-const BARS = 10; // up to so many classes keep their order; of more, the likeliest are shown
+const MOST_BARS = 10; // if there are more classes, only the likeliest are shown
 const AUTO_ROUNDS = 100;
 const AUTO_MS = 50;
-const CALM_MS = 500; // how often the picture changes by itself for those who asked for less motion
+const CALM_MS = 500; // between two pictures of automatic play, for those who prefer reduced motion
 const DIGITS = {
   name: "digits",
   classes: ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"],
@@ -20,42 +20,42 @@ const DIGITS = {
   display: { kind: "image", width: 8, height: 8, lowest: 0, highest: 16 },
   items: "digits",
 };
-const LONG = 12; // letters of a class beyond which it is written smaller
-const MOST_KEPT = 100000; // rounds of a curve that survive a reload
+const LONG = 12; // a class with more characters is shown smaller
+const MOST_STORED = 100000; // rounds; a longer curve does not survive a reload
 
 const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
-const calm = matchMedia("(prefers-reduced-motion: reduce)");
-// crypto.randomUUID is missing where the page is not on a safe origin.
-const newId = () => `play-${Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+const prefersCalm = matchMedia("(prefers-reduced-motion: reduce)");
+// crypto.randomUUID is missing on pages without a secure origin.
+const makeId = () => `play-${Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 
-// The answers of this game, 1 for wrong, kept by the browser until the tab is closed: a reload goes on with the curve. They are those of
-// one task: one that is made anew under the same name has heard nothing of them.
-class Answers {
+// The feedback of this game, 1 for wrong, stored until the tab is closed, so that the curve survives a reload. The key has the time at
+// which the task was created: a new task of the same name starts with an empty curve.
+class FeedbackStorage {
   constructor(task) {
     this.key = `onebit-play-${task.name}-${task.created}`;
   }
 
   read() {
     try {
-      return Array.from(sessionStorage.getItem(this.key) ?? "", Number).filter((one) => one === 0 || one === 1);
+      return Array.from(sessionStorage.getItem(this.key) ?? "", Number).filter((value) => value === 0 || value === 1);
     } catch {
-      return []; // a browser that keeps nothing
+      return []; // the browser has no storage
     }
   }
 
-  keep(wrongs) {
+  save(wrongs) {
     try {
-      if (wrongs.length <= MOST_KEPT) sessionStorage.setItem(this.key, wrongs.join(""));
+      if (wrongs.length <= MOST_STORED) sessionStorage.setItem(this.key, wrongs.join(""));
     } catch {
-      // then it holds until the reload
+      // the curve then lasts until the reload
     }
   }
 }
 
 class Game {
   constructor(task) {
-    Object.assign(this, { task, waiting: false, running: false, shownAt: 0 });
-    this.source = sourceOf(task, (text) => say(byId("speak"), text));
+    Object.assign(this, { task, isWaiting: false, isRunning: false, shownAt: 0 });
+    this.source = makeSource(task, (text) => setText(byId("speak"), text));
     this.chart = new Chart(byId("curve"), {
       label: "Error by round",
       xName: "rounds",
@@ -64,181 +64,181 @@ class Game {
         { name: "all rounds", colour: "--curve-0", width: 2.5 },
         { name: `last ${RECENT} rounds`, colour: "--curve-1", dash: [6, 3], width: 2 },
       ],
-      xText: (x, onAxis) => (onAxis ? count(x) : `round ${count(x)}`),
-      yText: percentAxis,
+      xText: (x, onAxis) => (onAxis ? formatCount(x) : `round ${formatCount(x)}`),
+      yText: formatAxisPercent,
       range: () => [0, 1],
       height: 230,
-      empty: "The curve begins with your first answer.",
+      empty: "The curve starts with your first feedback.",
     });
-    this.answers = new Answers(task);
-    this.begin(this.answers.read());
-    byId("anew").addEventListener("click", () => {
-      this.begin([]);
-      this.answers.keep([]);
-      say(byId("said"), "");
+    this.storage = new FeedbackStorage(task);
+    this.startCurve(this.storage.read());
+    byId("restart").addEventListener("click", () => {
+      this.startCurve([]);
+      this.storage.save([]);
+      setText(byId("result"), "");
     });
-    byId("right").addEventListener("click", () => this.answer(true));
-    byId("wrong").addEventListener("click", () => this.answer(false));
-    addEventListener("keydown", (event) => this.key(event));
-    byId("itself").hidden = !this.source.hasTruth;
+    byId("right").addEventListener("click", () => this.giveFeedback(true));
+    byId("wrong").addEventListener("click", () => this.giveFeedback(false));
+    addEventListener("keydown", (event) => this.handleKey(event));
+    byId("automatic").hidden = !this.source.hasTruth;
     byId("truth").hidden = !this.source.hasTruth;
-    if (may(session, "read", task.name)) byId("why").append(why(task, () => this.decision?.id ?? null));
-    byId("auto").addEventListener("click", () => (this.running ? (this.running = false) : this.playItself()));
-    this.allow(false);
+    if (isAllowed(session, "read", task.name)) byId("why").append(makeExplanation(task, () => this.decision?.id ?? null));
+    byId("auto").addEventListener("click", () => (this.isRunning ? (this.isRunning = false) : this.playAutomatically()));
+    this.setWaiting(false);
     byId("game").hidden = false;
   }
 
-  // Begins the curve with the answers that there were.
-  begin(wrongs) {
-    Object.assign(this, { wrongs: [], over: [], recent: [], rounds: [], wrong: 0, lately: 0 });
-    for (const wrong of wrongs) this.count(wrong);
-    this.draw();
-    if (wrongs.length) say(byId("said"), `Round ${count(wrongs.length)}: error ${percent(this.over.at(-1))}.`);
+  // Start the curve with earlier feedback, if any.
+  startCurve(wrongs) {
+    Object.assign(this, { wrongs: [], errors: [], recentErrors: [], rounds: [], wrong: 0, recentWrong: 0 });
+    for (const wrong of wrongs) this.addRound(wrong);
+    this.drawCurve();
+    if (wrongs.length) setText(byId("result"), `Round ${formatCount(wrongs.length)}: error ${formatPercent(this.errors.at(-1))}.`);
   }
 
-  count(wrong) {
+  addRound(wrong) {
     this.wrongs.push(wrong);
     this.wrong += wrong;
-    this.lately += wrong - (this.wrongs.length > RECENT ? this.wrongs.at(-RECENT - 1) : 0);
+    this.recentWrong += wrong - (this.wrongs.length > RECENT ? this.wrongs.at(-RECENT - 1) : 0);
     this.rounds.push(this.wrongs.length);
-    this.over.push(this.wrong / this.wrongs.length);
-    this.recent.push(this.lately / Math.min(this.wrongs.length, RECENT));
+    this.errors.push(this.wrong / this.wrongs.length);
+    this.recentErrors.push(this.recentWrong / Math.min(this.wrongs.length, RECENT));
   }
 
-  draw() {
-    this.chart.set([this.rounds, this.over, this.recent]);
-    byId("anew").hidden = this.wrongs.length === 0;
+  drawCurve() {
+    this.chart.setData([this.rounds, this.errors, this.recentErrors]);
+    byId("restart").hidden = this.wrongs.length === 0;
   }
 
-  // Buttons that wait keep the focus, which disabled ones would lose.
-  allow(may) {
-    this.waiting = may;
-    const open = may && !this.running;
-    for (const id of ["right", "wrong"]) byId(id).setAttribute("aria-disabled", String(!open));
+  // aria-disabled, since disabled buttons would lose the focus.
+  setWaiting(isWaiting) {
+    this.isWaiting = isWaiting;
+    const isOpen = isWaiting && !this.isRunning;
+    for (const id of ["right", "wrong"]) byId(id).setAttribute("aria-disabled", String(!isOpen));
   }
 
-  key(event) {
+  handleKey(event) {
     if (event.repeat || event.ctrlKey || event.metaKey || event.altKey) return;
     if (document.querySelector("dialog[open]") || event.target.closest?.("input, textarea, select")) return;
     const right = { ArrowRight: true, r: true, R: true, ArrowLeft: false, w: false, W: false }[event.key];
     if (right === undefined) return;
     event.preventDefault();
-    this.answer(right);
+    this.giveFeedback(right);
   }
 
-  // Does the step, and offers to do it again where the service does not answer: ids make that safe.
-  async steadily(step) {
+  // Do a step; if it fails, offer to repeat it, which is safe because requests have ids.
+  async doWithRetries(step) {
     for (;;) {
       try {
         const value = await step();
-        noTrouble();
+        hideTrouble();
         return value;
       } catch (error) {
-        this.running = false;
-        await new Promise((resolve) => trouble(error, resolve, "Try again"));
+        this.isRunning = false;
+        await new Promise((resolve) => showTrouble(error, resolve, "Try again"));
       }
     }
   }
 
-  async ask() {
-    this.allow(false);
+  async startRound() {
+    this.setWaiting(false);
     byId("truth").open = false;
-    for (const one of byId("why").children) one.open = false;
+    for (const details of byId("why").children) details.open = false;
     if (!this.source.hasTruth) this.showNoGuess();
-    this.item = await this.steadily(() => this.source.next());
-    const id = newId();
-    this.decision = await this.steadily(() => call("POST", taskPath(this.task.name, "/decide"), { id, x: this.item.x }));
+    this.item = await this.doWithRetries(() => this.source.next());
+    const id = makeId();
+    this.decision = await this.doWithRetries(() => callService("POST", taskPath(this.task.name, "/decide"), { id, x: this.item.x }));
     this.show();
-    this.allow(true);
+    this.setWaiting(true);
   }
 
   showNoGuess() {
-    say(byId("guess"), "");
-    say(byId("confidence"), "");
+    setText(byId("guess"), "");
+    setText(byId("confidence"), "");
     byId("chances").replaceChildren();
   }
 
   show() {
-    if (this.running && calm.matches && performance.now() - this.shownAt < CALM_MS) return;
+    if (this.isRunning && prefersCalm.matches && performance.now() - this.shownAt < CALM_MS) return;
     this.shownAt = performance.now();
     const { label, probabilities, confidence, unsure } = this.decision;
     this.source.show(this.item);
-    if (this.source.hasTruth) say(byId("truth-text"), String(this.item.truth));
-    say(byId("guess"), shortened(label, 200));
+    if (this.source.hasTruth) setText(byId("truth-text"), String(this.item.truth));
+    setText(byId("guess"), shorten(label, 200));
     byId("guess").className = String(label).length > LONG ? "long" : "";
-    const sure = `${confidenceText(confidence)}${unsure ? ", less than the task requires" : ""}`;
-    say(byId("confidence"), `${sure[0].toUpperCase()}${sure.slice(1)}.`);
+    const certainty = `${formatConfidence(confidence)}${unsure ? ", less than the task requires" : ""}`;
+    setText(byId("confidence"), `${certainty[0].toUpperCase()}${certainty.slice(1)}.`);
     const names = Object.keys(probabilities);
     const entries =
-      names.length <= BARS
-        ? this.task.classes.filter((one) => String(one) in probabilities).map((one) => [String(one), probabilities[String(one)]])
-        : likeliest(probabilities, label, BARS);
+      names.length <= MOST_BARS
+        ? this.task.classes.map(String).filter((other) => other in probabilities).map((other) => [other, probabilities[other]])
+        : pickLikeliest(probabilities, label, MOST_BARS);
     showProbabilities(byId("chances"), entries, label, names.length);
-    if (!this.running) say(byId("speak"), `The learner says ${label}: ${sure}.`);
+    if (!this.isRunning) setText(byId("speak"), `The learner guesses ${label}, ${certainty}.`);
   }
 
-  async answer(right) {
-    if (!this.waiting || this.running) return;
-    await this.tell(right);
-    this.ask();
+  async giveFeedback(right) {
+    if (!this.isWaiting || this.isRunning) return;
+    await this.sendFeedback(right);
+    this.startRound();
   }
 
-  async tell(right) {
-    this.allow(false);
-    const { status } = await this.steadily(() => call("POST", taskPath(this.task.name, "/feedback"), { id: this.decision.id, right }));
-    this.count(right ? 0 : 1);
-    this.draw();
-    this.answers.keep(this.wrongs);
-    const late = status === "late" ? " That was after the deadline, so the learner does not use it." : "";
-    say(byId("said"), `Round ${count(this.wrongs.length)}: error ${percent(this.over.at(-1))}.${late}`);
+  async sendFeedback(right) {
+    this.setWaiting(false);
+    const { status } = await this.doWithRetries(() => callService("POST", taskPath(this.task.name, "/feedback"), { id: this.decision.id, right }));
+    this.addRound(right ? 0 : 1);
+    this.drawCurve();
+    this.storage.save(this.wrongs);
+    const late = status === "late" ? " Your feedback came after the deadline and is not learnt." : "";
+    setText(byId("result"), `Round ${formatCount(this.wrongs.length)}: error ${formatPercent(this.errors.at(-1))}.${late}`);
   }
 
-  async playItself() {
-    if (!this.waiting) return;
-    this.running = true;
-    this.allow(true);
+  async playAutomatically() {
+    if (!this.isWaiting) return;
+    this.isRunning = true;
+    this.setWaiting(true);
     byId("auto").textContent = "Stop";
     byId("chances").classList.add("quick");
-    byId("said").ariaLive = "off"; // nobody can listen to twenty sentences a second
+    byId("result").ariaLive = "off"; // nobody can listen to 20 sentences per second
     let round = 0;
-    while (this.running && round < AUTO_ROUNDS) {
-      const next = pause(AUTO_MS);
-      say(byId("auto-text"), `The page is answering for you, using the true class of each item: round ${++round} of ${AUTO_ROUNDS}.`);
-      await this.tell(String(this.decision.label) === String(this.item.truth));
-      await this.ask();
-      await next;
+    while (this.isRunning && round < AUTO_ROUNDS) {
+      const delay = pause(AUTO_MS);
+      setText(byId("auto-text"), `This page is giving the feedback for you, using the true class of each item: round ${++round} of ${AUTO_ROUNDS}.`);
+      await this.sendFeedback(String(this.decision.label) === String(this.item.truth));
+      await this.startRound();
+      await delay;
     }
-    this.running = false;
-    byId("said").ariaLive = "polite";
+    this.isRunning = false;
+    byId("result").ariaLive = "polite";
     byId("chances").classList.remove("quick");
     byId("auto").textContent = `Play ${AUTO_ROUNDS} rounds automatically`;
-    say(byId("auto-text"), `The page answered ${round} rounds for you. Now it is your turn.`);
+    setText(byId("auto-text"), `This page gave the feedback for ${formatAmount(round, "round")}. Now it is your turn.`);
     this.show();
-    this.allow(true);
+    this.setWaiting(true);
   }
 }
 
-// ---- what is in the way --------------------------------------------------------------------------------------------
-const message = (text, ...more) => {
-  byId("message").replaceChildren(make("p", { textContent: text }), make("div", { className: "toolbar" }, ...more));
+// ---- why the task cannot be played ------------------------------------------------------------------------------------
+const showMessage = (text, ...tools) => {
+  byId("message").replaceChildren(make("p", { textContent: text }), make("div", { className: "toolbar" }, ...tools));
   byId("message").hidden = false;
 };
 
-const toDashboard = () => make("a", { className: "button", href: `/#${new URLSearchParams({ task: name })}`, textContent: "Go to the dashboard" });
+const makeTasksLink = () => make("a", { className: "button", href: `/#${new URLSearchParams({ task: name })}`, textContent: "Go to tasks" });
 
-const createDigits = () => {
-  const label = "Create the task digits";
+const makeCreateButton = () => {
+  const label = "Create task 'digits'";
   const button = make("button", { type: "button", className: "primary", textContent: label });
   button.addEventListener("click", async () => {
     button.disabled = true;
-    button.textContent = "Creating it; the first time takes up to half a minute";
+    button.textContent = "Creating… (up to 30 seconds the first time)";
     try {
-      await call("POST", "/v1/tasks", DIGITS);
-      noTrouble();
+      await callService("POST", "/v1/tasks", DIGITS);
+      hideTrouble();
       byId("message").hidden = true;
-      await begin();
+      await startGame();
     } catch (error) {
-      trouble(error, noTrouble, "Close");
+      showTrouble(error, hideTrouble, "Dismiss");
       button.disabled = false;
       button.textContent = label;
     }
@@ -246,37 +246,36 @@ const createDigits = () => {
   return button;
 };
 
-const missing = (session) => {
-  const known = shortened(name);
-  if (name !== "digits") return message(`There is no task named ${known}.`, toDashboard());
-  if (!may(session, "admin", name)) {
-    return message("The task digits does not exist yet, and this token cannot create it: that needs the scope admin.", toDashboard());
+const showMissing = (session) => {
+  if (name !== "digits") return showMessage(`There is no task named ${shorten(name)}.`, makeTasksLink());
+  if (!isAllowed(session, "admin", name)) {
+    return showMessage("Task 'digits' does not exist yet, and this token cannot create it: that requires scope 'admin'.", makeTasksLink());
   }
-  return message("A learner that knows nothing looks at handwritten digits and guesses. You only tell it whether it is right or wrong.", createDigits());
+  return showMessage("A learner that starts from nothing guesses handwritten digits. You only tell it whether each guess is right or wrong.", makeCreateButton());
 };
 
-const obstacle = (session, task) => {
-  if (!may(session, "decide", name) || !may(session, "feedback", name)) return "Playing needs a token with the scopes decide and feedback.";
-  if (task.mode !== "learn") return `You can play only with a task in learn mode; this one is in ${task.mode} mode.`;
-  if (!showable(task)) return "There is nothing to show: the inputs of this task are plain numbers.";
+const findObstacle = (session, task) => {
+  if (!isAllowed(session, "decide", name) || !isAllowed(session, "feedback", name)) return "Playing requires a token with scopes 'decide' and 'feedback'.";
+  if (task.mode !== "learn") return `Only tasks in learn mode can be played; this one is in ${task.mode} mode.`;
+  if (!isShowable(task)) return "This task cannot be played: its inputs are numbers without a display setting.";
   return null;
 };
 
-const begin = async () => {
-  const { tasks } = await call("GET", "/v1/tasks"); // asking for one that is missing would be an error in the console
-  const task = tasks.find((one) => one.name === name);
-  if (!task) return missing(session);
-  const problem = obstacle(session, task);
-  if (problem) return message(problem, toDashboard());
-  const before = task.learnt ? ` It has already learnt from ${count(task.learnt)} answers.` : "";
-  byId("intro").textContent = `The learner (${task.learner}) is never told the class, only whether its guess was right.${before}`;
-  await new Game(task).ask();
+const startGame = async () => {
+  const { tasks } = await callService("GET", "/v1/tasks"); // fetching a missing task would log an error in the console
+  const task = tasks.find((other) => other.name === name);
+  if (!task) return showMissing(session);
+  const problem = findObstacle(session, task);
+  if (problem) return showMessage(problem, makeTasksLink());
+  const history = task.learnt ? ` It has already learnt from ${formatAmount(task.learnt, "feedback")}.` : "";
+  byId("intro").textContent = `The learner (${task.learner}) is never told the class, only whether its guess was right.${history}`;
+  await new Game(task).startRound();
 };
 
 document.title = `Play ${name} · onebit`;
 byId("title").textContent = name;
-const session = await shell(location.pathname).catch((error) => {
-  trouble(error, () => location.reload(), "Try again");
+const session = await buildHeader(location.pathname).catch((error) => {
+  showTrouble(error, () => location.reload(), "Try again");
   return null;
 });
-if (session) await begin().catch((error) => trouble(error, () => location.reload(), "Try again"));
+if (session) await startGame().catch((error) => showTrouble(error, () => location.reload(), "Try again"));

@@ -1,87 +1,88 @@
-// JSON schemas of the OpenAPI document in words, and an example for each.
-import { make, prose } from "./dom.js";
+// Describe JSON schemas of the OpenAPI document in words, and build an example of each.
+import { make, renderProse } from "./dom.js";
 
-export const resolved = (root, schema) => {
-  let found = schema ?? {};
-  while (found.$ref) found = found.$ref.slice(2).split("/").reduce((at, key) => at?.[key.replaceAll("~1", "/").replaceAll("~0", "~")], root) ?? {};
-  return found;
+export const resolveReference = (root, schema) => {
+  let target = schema ?? {};
+  while (target.$ref) target = target.$ref.slice(2).split("/").reduce((at, key) => at?.[key.replaceAll("~1", "/").replaceAll("~0", "~")], root) ?? {};
+  return target;
 };
 
-const nameOf = (schema) => schema?.$ref?.split("/").at(-1) ?? null;
-const choices = (schema) => schema.anyOf ?? schema.oneOf ?? null;
+const findName = (schema) => schema?.$ref?.split("/").at(-1) ?? null;
+const findAlternatives = (schema) => schema.anyOf ?? schema.oneOf ?? null;
 
-export const typeOf = (root, schema) => {
-  const name = nameOf(schema);
-  const found = resolved(root, schema);
-  const some = choices(found);
-  if (some) return some.map((one) => typeOf(root, one)).join(" or ");
-  if ("const" in found) return JSON.stringify(found.const);
-  if (found.enum) return found.enum.map((one) => JSON.stringify(one)).join(" or ");
-  if (found.type === "array") return found.items ? `list of ${typeOf(root, found.items)}` : "list";
-  if (found.properties) return name ?? found.title ?? "object";
-  if (found.type === "object" && found.additionalProperties?.type) return `object of ${typeOf(root, found.additionalProperties)}`;
-  return { string: "text", integer: "whole number", boolean: "true or false" }[found.type] ?? found.type ?? "anything";
+export const describeType = (root, schema) => {
+  const name = findName(schema);
+  const target = resolveReference(root, schema);
+  const alternatives = findAlternatives(target);
+  if (alternatives) return alternatives.map((schema) => describeType(root, schema)).join(" or ");
+  if ("const" in target) return JSON.stringify(target.const);
+  if (target.enum) return target.enum.map((value) => JSON.stringify(value)).join(" or ");
+  if (target.type === "array") return target.items ? `list of ${describeType(root, target.items)}` : "list";
+  if (target.properties) return name ?? target.title ?? "object";
+  if (target.type === "object" && target.additionalProperties?.type) return `object of ${describeType(root, target.additionalProperties)}`;
+  return { string: "text", integer: "whole number", boolean: "true or false" }[target.type] ?? target.type ?? "anything";
 };
 
-// "1 to 200 characters", "at least 2 entries", "0 to 1": the bounds of a length or of a number.
-const boundText = (low, high, unit) => {
+// Describe the bounds of a length or a number: "1 to 200 characters", "at least 2 entries", "0 to 1".
+const describeBounds = (low, high, unit) => {
   if (low === undefined && high === undefined) return "";
   const range = low === undefined ? `at most ${high}` : high === undefined ? `at least ${low}` : `${low} to ${high}`;
   return `${range}${unit}`;
 };
 
-const limits = (root, schema) => {
-  const all = [resolved(root, schema), ...(choices(resolved(root, schema)) ?? []).map((one) => resolved(root, one))];
-  const found = all.flatMap((one) => [
-    boundText(one.minLength, one.maxLength, " characters"),
-    boundText(one.minItems, one.maxItems, " entries"),
-    boundText(one.minimum, one.maximum, ""),
-    "exclusiveMinimum" in one ? `above ${one.exclusiveMinimum}` : "",
-    "exclusiveMaximum" in one ? `below ${one.exclusiveMaximum}` : "",
-    one.pattern ? `matches ${one.pattern}` : "",
+const describeLimits = (root, schema) => {
+  const target = resolveReference(root, schema);
+  const alternatives = (findAlternatives(target) ?? []).map((schema) => resolveReference(root, schema));
+  const limits = [target, ...alternatives].flatMap((schema) => [
+    describeBounds(schema.minLength, schema.maxLength, " characters"),
+    describeBounds(schema.minItems, schema.maxItems, " entries"),
+    describeBounds(schema.minimum, schema.maximum, ""),
+    "exclusiveMinimum" in schema ? `above ${schema.exclusiveMinimum}` : "",
+    "exclusiveMaximum" in schema ? `below ${schema.exclusiveMaximum}` : "",
+    schema.pattern ? `matches ${schema.pattern}` : "",
   ]);
-  return [...new Set(found.filter(Boolean))].join(", ");
+  return [...new Set(limits.filter(Boolean))].join(", ");
 };
 
-// All objects inside a schema that have named fields, the outermost first.
-const objectsIn = (root, schema, found = new Map()) => {
-  const name = nameOf(schema) ?? schema?.title ?? "";
-  const at = resolved(root, schema);
-  if (at.properties && !found.has(name)) {
-    found.set(name, at);
-    Object.values(at.properties).forEach((one) => objectsIn(root, one, found));
+// Collect all objects with named fields inside a schema by name, the outermost first.
+const collectObjects = (root, schema, objects = new Map()) => {
+  const name = findName(schema) ?? schema?.title ?? "";
+  const target = resolveReference(root, schema);
+  if (target.properties && !objects.has(name)) {
+    objects.set(name, target);
+    Object.values(target.properties).forEach((field) => collectObjects(root, field, objects));
   }
-  (choices(at) ?? []).forEach((one) => objectsIn(root, one, found));
-  if (at.items) objectsIn(root, at.items, found);
-  if (typeof at.additionalProperties === "object") objectsIn(root, at.additionalProperties, found);
-  return found;
+  (findAlternatives(target) ?? []).forEach((schema) => collectObjects(root, schema, objects));
+  if (target.items) collectObjects(root, target.items, objects);
+  if (typeof target.additionalProperties === "object") collectObjects(root, target.additionalProperties, objects);
+  return objects;
 };
 
-const table = (root, object, label) => {
+const makeTable = (root, object, label) => {
   const body = make("tbody");
   for (const [name, schema] of Object.entries(object.properties)) {
     const required = object.required?.includes(name);
     const preset = (schema.default ?? null) === null ? "" : `default ${JSON.stringify(schema.default)}`;
-    const notes = [schema.description, limits(root, schema), preset, required ? "" : "optional"].filter(Boolean).join("; ");
+    const notes = [schema.description, describeLimits(root, schema), preset, required ? "" : "optional"].filter(Boolean).join("; ");
     body.append(
-      make("tr", {}, make("th", { scope: "row" }, make("code", { textContent: name })), make("td", { textContent: typeOf(root, schema) }), make("td", {}, ...prose(notes))),
+      make("tr", {}, make("th", { scope: "row" }, make("code", { textContent: name })), make("td", { textContent: describeType(root, schema) }), make("td", {}, ...renderProse(notes))),
     );
   }
   return make("div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": label }, make("table", { className: "shape" }, body));
 };
 
-export const shapeElement = (root, schema) => {
-  const box = make("div", {}, make("p", { textContent: typeOf(root, schema) }));
-  [...objectsIn(root, schema)].forEach(([name, object], place) => {
-    const about = object.description ? make("p", { className: "note" }, ...prose(object.description)) : null;
-    const inside = [about, table(root, object, name)];
+export const makeSchemaTables = (root, schema) => {
+  const box = make("div", {}, make("p", { textContent: describeType(root, schema) }));
+  [...collectObjects(root, schema)].forEach(([name, object], place) => {
+    const about = object.description ? make("p", { className: "note" }, ...renderProse(object.description)) : null;
+    const inside = [about, makeTable(root, object, name)];
     if (place === 0) box.append(...inside.filter(Boolean));
     else box.append(make("details", {}, make("summary", { textContent: name }), ...inside.filter(Boolean)));
   });
   return box;
 };
 
-// Examples that a reader understands better than what a schema alone gives.
+// Examples that are easier to understand than those built from a schema.
 const EXAMPLES = {
   NewTask: { name: "animals", classes: ["cat", "dog", "owl"], features: { kind: "text" } },
   Change: { add_classes: ["fox"] },
@@ -90,19 +91,19 @@ const EXAMPLES = {
   FeedbackRequest: { id: "round-1", right: true },
 };
 
-export const exampleOf = (root, schema) => {
-  const known = EXAMPLES[nameOf(schema)];
+export const buildExample = (root, schema) => {
+  const known = EXAMPLES[findName(schema)];
   if (known) return known;
-  const found = resolved(root, schema);
-  if (found.examples?.length) return found.examples[0];
-  if ("default" in found) return found.default;
-  if ("const" in found) return found.const;
-  if (found.enum) return found.enum[0];
-  const some = choices(found);
-  if (some) return exampleOf(root, some[0]);
-  if (found.type === "array") return [exampleOf(root, found.items ?? {})];
-  if (found.properties) {
-    return Object.fromEntries((found.required ?? []).map((name) => [name, exampleOf(root, found.properties[name])]));
+  const target = resolveReference(root, schema);
+  if (target.examples?.length) return target.examples[0];
+  if ("default" in target) return target.default;
+  if ("const" in target) return target.const;
+  if (target.enum) return target.enum[0];
+  const alternatives = findAlternatives(target);
+  if (alternatives) return buildExample(root, alternatives[0]);
+  if (target.type === "array") return [buildExample(root, target.items ?? {})];
+  if (target.properties) {
+    return Object.fromEntries((target.required ?? []).map((name) => [name, buildExample(root, target.properties[name])]));
   }
-  return { string: "text", integer: found.minimum ?? 0, number: found.minimum ?? 0, boolean: true, object: {} }[found.type] ?? null;
+  return { string: "text", integer: target.minimum ?? 0, number: target.minimum ?? 0, boolean: true, object: {} }[target.type] ?? null;
 };

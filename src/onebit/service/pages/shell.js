@@ -1,38 +1,38 @@
-// What all pages have: the bar at the top with the way to the other pages, the theme and logging out.
-import { call, mayPlay, Refused } from "./api.js";
+// What all pages share: the header with links to the other pages, the theme and logging out; and the strip for errors.
+import { callService, isPlayable, ServiceError } from "./api.js";
 import { byId, make } from "./dom.js";
 
 const THEMES = ["system", "light", "dark"];
 
-const themeButton = () => {
+const makeThemeButton = () => {
   const button = make("button", { type: "button", className: "quiet", id: "theme" });
-  const now = () => document.documentElement.dataset.theme ?? "system";
-  const show = () => {
-    button.replaceChildren(make("span", { className: "roomy", textContent: "Theme:" }), now());
-    button.ariaLabel = `Theme: ${now()}. Change it.`;
+  const readTheme = () => document.documentElement.dataset.theme ?? "system";
+  const showTheme = () => {
+    button.replaceChildren(make("span", { className: "roomy", textContent: "Theme:" }), readTheme());
+    button.ariaLabel = `Theme: ${readTheme()}. Change it.`;
   };
   button.addEventListener("click", () => {
-    const theme = THEMES[(THEMES.indexOf(now()) + 1) % THEMES.length];
+    const theme = THEMES[(THEMES.indexOf(readTheme()) + 1) % THEMES.length];
     if (theme === "system") delete document.documentElement.dataset.theme;
     else document.documentElement.dataset.theme = theme;
     try {
       if (theme === "system") localStorage.removeItem("onebit-theme");
       else localStorage.setItem("onebit-theme", theme);
     } catch {
-      // it holds for this page, then
+      // without storage it lasts for this page only
     }
-    show();
+    showTheme();
     dispatchEvent(new Event("themechange"));
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => dispatchEvent(new Event("themechange")));
-  show();
+  showTheme();
   return button;
 };
 
-const logOutButton = () => {
+const makeLogOutButton = () => {
   const button = make("button", { type: "button", className: "quiet", id: "log-out", textContent: "Log out", hidden: true });
   button.addEventListener("click", async () => {
-    await call("DELETE", "/session").catch(() => null);
+    await callService("DELETE", "/session").catch(() => null);
     location.reload();
   });
   return button;
@@ -41,38 +41,38 @@ const logOutButton = () => {
 const PLAY = "/play/";
 const DIGITS = "digits";
 
-// What there is to play: the digits where they are there, or else the first task that can be played. Without any, the page of the
-// digits offers to create them.
-const toPlay = (session, tasks) => {
-  const some = tasks.filter((task) => task.mode === "learn" && mayPlay(session, task)).map(({ name }) => name);
-  return some.includes(DIGITS) ? DIGITS : (some[0] ?? DIGITS);
+// Choose the task behind the link Play: the digits, or else the first that can be played. If there is none, the page of the digits
+// offers to create them.
+const chooseTask = (session, tasks) => {
+  const playable = tasks.filter((task) => task.mode === "learn" && isPlayable(session, task)).map(({ name }) => name);
+  return playable.includes(DIGITS) ? DIGITS : (playable[0] ?? DIGITS);
 };
 
-// Fills the bar, and gives the session once it is known. `here` is the path of this page.
-export const shell = async (here) => {
-  const link = (path, text, current = here === path) => make("a", { href: path, textContent: text, ...(current && { "aria-current": "page" }) });
-  const play = link(PLAY + DIGITS, "Play", here.startsWith(PLAY));
-  const logOut = logOutButton();
-  const links = make("nav", { "aria-label": "Pages" }, link("/", "Tasks"), play, link("/docs", "API"));
-  byId("top").append(make("p", { className: "brand", textContent: "onebit" }), links, themeButton(), logOut);
-  const [session, { tasks }] = await Promise.all([call("GET", "/session"), call("GET", "/v1/tasks")]);
+// Fill the header and return the session. `here` is the path of this page.
+export const buildHeader = async (here) => {
+  const makeLink = (path, text, current = here === path) => make("a", { href: path, textContent: text, ...(current && { "aria-current": "page" }) });
+  const play = makeLink(PLAY + DIGITS, "Play", here.startsWith(PLAY));
+  const logOut = makeLogOutButton();
+  const links = make("nav", { "aria-label": "Pages" }, makeLink("/", "Tasks"), play, makeLink("/docs", "API"));
+  byId("top").append(make("p", { className: "brand", textContent: "onebit" }), links, makeThemeButton(), logOut);
+  const [session, { tasks }] = await Promise.all([callService("GET", "/session"), callService("GET", "/v1/tasks")]);
   logOut.hidden = session.open;
-  play.href = PLAY + encodeURIComponent(toPlay(session, tasks));
+  play.href = PLAY + encodeURIComponent(chooseTask(session, tasks));
   return session;
 };
 
-// The strip that says what does not work, with one button to do something about it. `more` is said after the error.
-export const trouble = (error, act, label = "Try now", more = "") => {
+// Show an error in the strip at the top, with one button to act on it. `more` is appended to the message.
+export const showTrouble = (error, act, label = "Try now", more = "") => {
   const strip = byId("trouble");
-  const gone = error instanceof Refused && error.status === 401;
-  const sentence = gone ? "The service no longer accepts this token." : `${error.message.replace(/([^.!?])$/, "$1.")} ${more}`;
-  const button = make("button", { type: "button", className: "small", textContent: gone ? "Log in again" : label });
-  button.addEventListener("click", gone ? () => location.reload() : act);
+  const isLoggedOut = error instanceof ServiceError && error.status === 401;
+  const sentence = isLoggedOut ? "The service no longer accepts this token." : `${error.message.replace(/([^.!?])$/, "$1.")} ${more}`;
+  const button = make("button", { type: "button", className: "small", textContent: isLoggedOut ? "Log in again" : label });
+  button.addEventListener("click", isLoggedOut ? () => location.reload() : act);
   strip.replaceChildren(make("span", { textContent: sentence }), button);
   strip.hidden = false;
 };
 
-export const noTrouble = () => {
+export const hideTrouble = () => {
   byId("trouble").hidden = true;
   byId("trouble").replaceChildren();
 };

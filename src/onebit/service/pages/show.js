@@ -1,8 +1,8 @@
-// How an x and what a learner thinks of it are shown.
-import { bar, count, make, number, percent, setBar, shortened } from "./dom.js";
+// Show an x, and the learner's confidence and probabilities for it.
+import { formatCount, formatNumber, formatPercent, make, makeBar, setBar, shorten } from "./dom.js";
 
-// The picture in the numbers: lowest white, highest black, on paper that stays white in the dark theme.
-export const paint = (canvas, x, { width, height, lowest, highest }) => {
+// Paint numbers as an image: lowest white, highest black, also in the dark theme.
+export const paintImage = (canvas, x, { width, height, lowest, highest }) => {
   Object.assign(canvas, { width, height });
   const context = canvas.getContext("2d");
   const pixels = context.createImageData(width, height);
@@ -15,42 +15,42 @@ export const paint = (canvas, x, { width, height, lowest, highest }) => {
   context.putImageData(pixels, 0, 0);
 };
 
-const joined = (parts, all, unit) => (all > parts.length ? `${parts.join(", ")}, … (${all} ${unit})` : parts.join(", "));
+const joinParts = (parts, total, unit) => (total > parts.length ? `${parts.join(", ")}, … (${total} ${unit})` : parts.join(", "));
 
-// A small element for an x in a list.
-export const preview = (x, display) => {
+// Make a small element for an x in a list.
+export const makePreview = (x, display) => {
   if (display?.kind === "image" && Array.isArray(x)) {
-    const canvas = make("canvas", { className: "picture", role: "img", "aria-label": `image, ${display.width} by ${display.height}` });
-    paint(canvas, x, display);
+    const canvas = make("canvas", { className: "picture", role: "img", "aria-label": `image, ${display.width} by ${display.height} pixels` });
+    paintImage(canvas, x, display);
     return canvas;
   }
-  if (typeof x === "string") return make("p", { className: "text", textContent: shortened(x, 240), dir: "auto" });
+  if (typeof x === "string") return make("p", { className: "text", textContent: shorten(x, 240), dir: "auto" });
   if (Array.isArray(x)) {
-    return make("p", { className: "text", textContent: joined(x.slice(0, 8).map(number), x.length, "numbers") || "no numbers" });
+    return make("p", { className: "text", textContent: joinParts(x.slice(0, 8).map(formatNumber), x.length, "numbers") || "empty list" });
   }
   const names = Object.keys(x);
-  const some = names.slice(0, 5).map((name) => `${shortened(name, 30)}: ${number(x[name])}`);
-  return make("p", { className: "text", textContent: joined(some, names.length, "names") || "no names", dir: "auto" });
+  const parts = names.slice(0, 5).map((name) => `${shorten(name, 30)}: ${formatNumber(x[name])}`);
+  return make("p", { className: "text", textContent: joinParts(parts, names.length, "names") || "no named numbers", dir: "auto" });
 };
 
-// How probably a label is right, as the answers so far have it; nobody knows before the first.
-export const confidenceText = (confidence) => (confidence === null ? "confidence not known yet" : `${percent(confidence)} sure`);
+// The confidence is the estimated probability that the label is right; null before the first feedback.
+export const formatConfidence = (confidence) => (confidence === null ? "confidence not known yet" : `confidence ${formatPercent(confidence)}`);
 
-// The likeliest classes as [name, probability]; the one that was played is among them even where it is not likely.
-export const likeliest = (probabilities, label, most) => {
-  const entries = Object.entries(probabilities).sort(([, one], [, other]) => other - one).slice(0, most);
+// Return the likeliest classes as [name, probability]; the class that was played is always among them.
+export const pickLikeliest = (probabilities, label, limit) => {
+  const entries = Object.entries(probabilities).sort(([, a], [, b]) => b - a).slice(0, limit);
   const played = String(label);
   if (played in probabilities && !entries.some(([name]) => name === played)) entries.splice(-1, 1, [played, probabilities[played]]);
   return entries;
 };
 
-const row = () => make("li", {}, make("span", { className: "name", dir: "auto" }), bar(0), make("span", { className: "value" }));
+const makeRow = () => make("li", {}, make("span", { className: "name", dir: "auto" }), makeBar(0), make("span", { className: "value" }));
 
-// Fills a list with [name, probability], the one that was played set off, and says how many of `all` are not shown.
-export const showProbabilities = (list, entries, label, all) => {
-  const rest = all - entries.length;
-  const total = entries.length + (rest > 0 ? 1 : 0);
-  while (list.children.length < total) list.append(row());
+// Fill a list with [name, probability], the class that was played in bold, and the number of further classes of `classCount`.
+export const showProbabilities = (list, entries, label, classCount) => {
+  const hiddenCount = classCount - entries.length;
+  const total = entries.length + (hiddenCount > 0 ? 1 : 0);
+  while (list.children.length < total) list.append(makeRow());
   while (list.children.length > total) list.lastElementChild.remove();
   entries.forEach(([name, probability], place) => {
     const [nameOf, barOf, valueOf] = list.children[place].children;
@@ -59,11 +59,11 @@ export const showProbabilities = (list, entries, label, all) => {
     list.children[place].className = name === String(label) ? "played" : "";
     barOf.hidden = false;
     setBar(barOf, probability);
-    valueOf.textContent = percent(probability);
+    valueOf.textContent = formatPercent(probability);
   });
-  if (rest > 0) {
+  if (hiddenCount > 0) {
     const [nameOf, barOf, valueOf] = list.lastElementChild.children;
-    nameOf.textContent = rest === 1 ? "1 more class" : `${count(rest)} more classes`;
+    nameOf.textContent = hiddenCount === 1 ? "1 more class" : `${formatCount(hiddenCount)} more classes`;
     nameOf.title = "";
     barOf.hidden = true;
     valueOf.textContent = "";

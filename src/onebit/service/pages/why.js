@@ -1,59 +1,59 @@
-// Why a class: what each feature of x adds to its lead over the best of the others. It is asked for when somebody opens it.
-import { call, taskPath } from "./api.js";
-import { bar, count, make, number, shortened } from "./dom.js";
+// Why this class: what each feature of x adds to its lead over the best other class. Fetched when it is opened.
+import { callService, taskPath } from "./api.js";
+import { formatAmount, formatNumber, make, makeBar, shorten } from "./dom.js";
 
-const TOP = 8; // parts that are shown
+const MOST_FEATURES = 8;
 
-const signed = (value) => `${value > 0 ? "+" : ""}${number(value)}`;
+const formatSigned = (value) => `${value > 0 ? "+" : ""}${formatNumber(value)}`;
 
-// What a part is called: by its words or names, and where it is a number of a picture, by where it stands there.
-const called = (name, task) => {
-  if (typeof name !== "number") return shortened(name, 40);
-  if (task.display === null) return `number ${count(name)}`;
+// Name a feature: by its word or name, by its place in the image, or by its index.
+const nameFeature = (name, task) => {
+  if (typeof name !== "number") return shorten(name, 40);
+  if (task.display === null) return `x[${name}]`;
   return `row ${Math.floor(name / task.display.width) + 1}, column ${(name % task.display.width) + 1}`;
 };
 
-const row = (text, value, largest, title = text) =>
+const makeRow = (text, value, largest, title = text) =>
   make(
     "li",
     { className: value < 0 ? "against" : "" },
     make("span", { className: "name", dir: "auto", textContent: text, title }),
-    bar(Math.min(Math.abs(value) / largest, 1)),
-    make("span", { className: "value", textContent: signed(value) }),
+    makeBar(Math.min(Math.abs(value) / largest, 1)),
+    make("span", { className: "value", textContent: formatSigned(value) }),
   );
 
-const rows = (found, task) => {
-  const { parts, constant, rest, left_out } = found;
+const makeRows = (explanation, task) => {
+  const { parts, constant, rest, left_out } = explanation;
   const largest = Math.max(...parts.map(({ contribution }) => Math.abs(contribution)), Math.abs(constant), Math.abs(rest)) || 1;
-  const all = parts.map(({ names, contribution }) => {
-    const together = names.length > 1 ? ", which share a column" : "";
-    return row(`${names.map((name) => called(name, task)).join(" + ")}${together}`, contribution, largest);
+  const elements = parts.map(({ names, contribution }) => {
+    const suffix = names.length > 1 ? " (same column)" : "";
+    return makeRow(`${names.map((name) => nameFeature(name, task)).join(" + ")}${suffix}`, contribution, largest);
   });
-  if (constant !== 0) all.push(row("constant", constant, largest, "the part that depends on no feature"));
-  if (left_out > 0) all.push(row(left_out === 1 ? "1 more feature" : `${count(left_out)} more features`, rest, largest));
-  return all;
+  if (constant !== 0) elements.push(makeRow("constant", constant, largest, "the part that does not depend on any feature"));
+  if (left_out > 0) elements.push(makeRow(formatAmount(left_out, "more feature"), rest, largest));
+  return elements;
 };
 
-const shown = (found, task) => {
-  const lead = found.lead === 0 ? "It is tied with" : found.lead > 0 ? `It leads by ${number(found.lead)} over` : `It is ${number(-found.lead)} behind`;
-  const title = make("p", { className: "note" }, `${lead} `, make("strong", { dir: "auto", textContent: shortened(found.rival) }), ", the best of the other classes.");
-  const list = make("ol", { className: "probabilities", "aria-label": "Contribution of each feature" }, ...rows(found, task));
-  const silent = found.parts.length ? null : make("p", { className: "note", textContent: "No feature favours either." });
-  const now = make("p", { className: "note", textContent: `According to the learner as it is now (version ${found.version}), not as it was at the decision.` });
-  return [title, silent, list, now].filter((one) => one !== null);
+const makeElements = (explanation, task) => {
+  const lead = explanation.lead === 0 ? "equal to" : `${formatNumber(Math.abs(explanation.lead))} ${explanation.lead > 0 ? "higher" : "lower"} than`;
+  const title = make("p", { className: "note" }, `Its score is ${lead} that of `, make("strong", { dir: "auto", textContent: shorten(explanation.rival) }), ", the best other class.");
+  const list = make("ol", { className: "probabilities", "aria-label": "Contribution of each feature" }, ...makeRows(explanation, task));
+  const noFeature = explanation.parts.length ? null : make("p", { className: "note", textContent: "No feature favours either class." });
+  const version = make("p", { className: "note", textContent: `According to the current learner (version ${explanation.version}), which may have changed since the decision.` });
+  return [title, noFeature, list, version].filter((element) => element !== null);
 };
 
-// An element to open; `idOf()` is the id of the decision that is asked about then, or null where there is none yet.
-export const why = (task, idOf) => {
+// Make an element to open; `findId()` returns the id of the decision to explain, or null if there is none yet.
+export const makeExplanation = (task, findId) => {
   const inside = make("div", { "aria-live": "polite" });
   const details = make("details", { className: "why" }, make("summary", { textContent: "Why this class?" }), inside);
   details.addEventListener("toggle", async () => {
-    const id = idOf();
+    const id = findId();
     inside.replaceChildren();
     if (!details.open || id === null) return;
     try {
-      const found = await call("GET", taskPath(task.name, `/explanation?${new URLSearchParams({ id, top: TOP })}`));
-      if (details.open && idOf() === id) inside.replaceChildren(...shown(found, task));
+      const explanation = await callService("GET", taskPath(task.name, `/explanation?${new URLSearchParams({ id, top: MOST_FEATURES })}`));
+      if (details.open && findId() === id) inside.replaceChildren(...makeElements(explanation, task));
     } catch (error) {
       inside.replaceChildren(make("p", { className: "note", textContent: error.message }));
     }
