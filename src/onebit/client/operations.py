@@ -107,7 +107,15 @@ class TaskOperations(Caller[ConnectionT]):
         class that was actually shown, and `right` refers to that; `shown_propensity` is the probability with which it was chosen. With
         `revise` this replaces earlier feedback, or silence.
         """
-        body = bodies.build_feedback(id, right, reward, truth, shown, shown_propensity, revise)
+        body = bodies.without_none(
+            id=bodies.identity(id),
+            right=right,
+            reward=reward,
+            truth=truth,
+            shown=shown,
+            shown_propensity=shown_propensity,
+            revise=revise or None,
+        )
         return self._call("POST", f"{self._path}/feedback", FeedbackReply.read, body)
 
     @operation
@@ -127,7 +135,9 @@ class TaskOperations(Caller[ConnectionT]):
         Instead of `right`, give `rewards`, or `truths` with the classes that would have been right. If several are given, each decision must
         have a value in one of them, and None in the others. An unknown id or a conflict is reported in the answer, not raised.
         """
-        items = bodies.build_feedbacks(ids, right, rewards, truths, shown, shown_propensity, revise)
+        items = bodies.build_feedbacks(
+            ids, revise, right=right, rewards=rewards, truths=truths, shown=shown, shown_propensity=shown_propensity
+        )
         return self._post_many(f"{self._path}/feedback", items, FeedbackReply.read, argument="ids")
 
     @operation
@@ -225,8 +235,6 @@ class TaskOperations(Caller[ConnectionT]):
         The time is in seconds since 1970. What was learnt from them is kept unless `unlearn` is set, or the learner's state contains rows. Needs a
         token with the scope `admin`.
         """
-        if (ids is None) is (before is None):
-            raise InputError("give either ids or before")
         names = None if ids is None else [bodies.identity(id) for id in bodies.each(ids, "ids")]  # noqa: A001
         body = bodies.without_none(ids=names, before=before, unlearn=unlearn)
         return self._call(
