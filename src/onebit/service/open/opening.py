@@ -20,25 +20,24 @@ except ImportError as _error:
         f"onebit.open needs {_error.name}, as the service does: {install_command('serve')}"
     ) from None
 
-from onebit.contract.validation import ClassName, checked_classes, checked_count, is_encodable
+from onebit.contract.validation import ClassName, checked_classes, is_encodable
 from onebit.service.core.task_changes import check_new, make_task_info
 from onebit.service.errors import ConflictError
 from onebit.service.open.arguments import checked
 from onebit.service.open.folder import OpenFolder
 from onebit.service.open.task import OpenTask
 from onebit.service.replies import Mode, Silence
-from onebit.service.requests import NewTask
+from onebit.service.requests import TASK_NAME, NewTask
 from onebit.service.settings import Settings
 from onebit.service.store.base import is_address, store_at
 from onebit.service.store.errors import LogError
 from onebit.service.store.reader import Reader
-from onebit.service.task import TaskInfo, resolve_floor
+from onebit.service.task import TaskInfo
 
 if TYPE_CHECKING:
     from onebit.service.open.node import OpenNode
 
 ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
-NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 Features = int | Literal["dict", "text"] | Mapping[str, Any]
 
 
@@ -48,8 +47,6 @@ def open(  # noqa: A001 -- as the file of that name is opened; what a task has
     *,
     classes: int | Iterable[ClassName] | None = None,
     features: Features | None = None,
-    text: bool = False,
-    hash_bits: int | None = None,
     learner: str | None = None,
     parameters: Mapping[str, Any] | None = None,
     exploration_floor: float | None = None,
@@ -61,16 +58,14 @@ def open(  # noqa: A001 -- as the file of that name is opened; what a task has
     sure: float | None = None,
     risk: float | None = None,
     durable: Literal["always", "soon"] = "always",
-    snapshot_every: int = Settings.snapshot_every,
-    keep_snapshots: int = Settings.keep_snapshots,
 ) -> OpenTask:
     """Open a task of a folder in this process, or create it: the service without HTTP, on the same folder.
 
     The path may also be the address of a database, `postgresql://...`: then this process is one of its nodes.
 
     An existing task continues, and needs only the path, plus its name if there are several tasks; an option that contradicts it is
-    refused. A new one needs `classes` and the form of x: `features` as a number of features, `text=True`, or `features="dict"` for names and
-    numbers. It is named after its folder unless `task` is given.
+    refused. A new one needs `classes` and the form of x: `features` is the number of numbers in x, "dict" for names and numbers, "text", or a
+    full description such as {"kind": "text", "hash_bits": 20}. It is named after its folder unless `task` is given.
 
     Side effects: the folder is created if missing, and locked until the last of its open tasks is closed, since it has one owner at a time,
     this process or `onebit serve`; a few threads are started; the learner may be compiled into the user's cache. With `durable="always"` a
@@ -79,15 +74,15 @@ def open(  # noqa: A001 -- as the file of that name is opened; what a task has
     there `"soon"` does not wait for its disk, and a crash of the database may lose the last second.
 
     >>> import onebit, tempfile
-    >>> with onebit.open(tempfile.mkdtemp(), "tickets", classes=["mail", "web"], text=True, seed=1) as task:
+    >>> with onebit.open(tempfile.mkdtemp(), "tickets", classes=["mail", "web"], features="text", seed=1) as task:
     ...     decision = task.decide("the page is blank")
     ...     task.feedback(decision, right=True).status
     'accepted'
     """
-    _refuse_unusable(path, text, parameters, durable)
+    _refuse_unusable(path, parameters, durable)
     wanted = {
         "classes": classes if classes is None or isinstance(classes, int) else list(checked_classes(classes)),
-        "features": _features(features, text, hash_bits),
+        "features": _describe_features(features),
         "learner": learner,
         "parameters": None if parameters is None else dict(parameters),
         "exploration_floor": exploration_floor,
@@ -100,10 +95,6 @@ def open(  # noqa: A001 -- as the file of that name is opened; what a task has
         "risk": risk,
     }
     given = {name: value for name, value in wanted.items() if value is not None}
-    options: dict[str, Any] = {
-        "snapshot_every": checked_count("snapshot_every", snapshot_every),
-        "keep_snapshots": checked_count("keep_snapshots", keep_snapshots),
-    }
     name = store_at(path).name
     is_soon = durable == "soon"
     try:
@@ -111,9 +102,9 @@ def open(  # noqa: A001 -- as the file of that name is opened; what a task has
             if is_address(str(path)):
                 from onebit.service.open.node import OpenNode
 
-                log: OpenFolder | OpenNode = OpenNode(Settings(data=Path(), log=str(path), **options), is_soon)
+                log: OpenFolder | OpenNode = OpenNode(Settings(data=Path(), log=str(path)), is_soon)
             else:
-                settings = Settings(data=Path(path), **options)
+                settings = Settings(data=Path(path))
                 _check_before_creating(settings, task, given)
                 log = OpenFolder.acquire(settings, is_soon)
             undo.callback(log.leave)
@@ -124,15 +115,13 @@ def open(  # noqa: A001 -- as the file of that name is opened; what a task has
     return opened
 
 
-def _refuse_unusable(path: object, text: object, parameters: object, durable: object) -> None:
+def _refuse_unusable(path: object, parameters: object, durable: object) -> None:
     """Raise InputError for a path or an option that is never valid."""
     name = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(name, str) or not name or not is_encodable(name) or "\0" in name:
         raise InputError(f"the path is {brief(name)}, but must be that of a folder, or the address postgresql://...")
     if ADDRESS.match(name) and not is_address(name):
         raise InputError(f"the path is {brief(name)}, but of databases only PostgreSQL can be used: postgresql://...")
-    if not isinstance(text, bool):
-        raise InputError(f"text is {brief(text)}, but must be True or False")
     if parameters is not None and not isinstance(parameters, Mapping):
         raise InputError(f"parameters is {brief(parameters)}, but must be a dict of names and values")
     if durable not in ("always", "soon"):
@@ -161,21 +150,11 @@ def _open_task(log: OpenFolder | OpenNode, name: str | None, given: dict[str, An
         return OpenTask(log, log.restore_task(info, reader))
 
 
-def _features(features: Features | None, text: bool, hash_bits: int | None) -> dict[str, Any] | None:
+def _describe_features(features: Features | None) -> dict[str, Any] | None:
     """Return the features of a task in the form of a request, or None if they are not given."""
-    if text:
-        if features not in (None, "text"):
-            raise InputError(f"text=True says what x is, and features={features!r} something else: give one of them")
-        features = "text"
     if features is None or isinstance(features, Mapping):
-        if hash_bits is not None:
-            raise InputError("hash_bits is for texts and dicts: give text=True or features='dict' with it")
         return None if features is None else dict(features)
-    if isinstance(features, str):
-        return {"kind": features} | ({} if hash_bits is None else {"hash_bits": hash_bits})
-    if hash_bits is not None:
-        raise InputError("hash_bits is for texts and dicts, and features says that x is numbers")
-    return {"kind": "numbers", "size": features}
+    return {"kind": features} if isinstance(features, str) else {"kind": "numbers", "size": features}
 
 
 def _found(reader: Reader, where: str, name: str | None, given: dict[str, Any]) -> TaskInfo | None:
@@ -203,7 +182,7 @@ def _refuse_incomplete(where: str, name: str | None, there: Sequence[TaskInfo], 
     """Raise InputError if `classes` or `features` are missing to create a task."""
     if "classes" in given and "features" in given:
         return
-    missing = "features (the number of them, text=True, or features='dict')" if "classes" in given else "classes"
+    missing = "features (the number of them, 'text' or 'dict')" if "classes" in given else "classes"
     if name is None or not there:
         raise InputError(f"there is no task in {where} yet: give {missing}, to create one")
     known = nearest(name, [one.name for one in there])
@@ -216,7 +195,7 @@ def _new(where: str, folder: Path | None, name: str | None, given: dict[str, Any
         if folder is None:
             raise InputError(f"there is no task in {where} yet: give task=..., the name of the new one")
         name = folder.resolve().name
-        if not NAME.fullmatch(name):
+        if not re.fullmatch(TASK_NAME, name):
             raise InputError(
                 f"the folder is called {name!r}, which cannot be the name of a task: give task=..., another one"
             )
@@ -225,17 +204,11 @@ def _new(where: str, folder: Path | None, name: str | None, given: dict[str, Any
 
 def _refuse_contradictions(info: TaskInfo, given: dict[str, Any]) -> None:
     """Raise InputError if an option differs from the existing task."""
-    if "exploration_floor" in given:
-        given = {**given, "exploration_floor": resolve_floor(info.learner, given["exploration_floor"])}
+    known = {"name": info.name, "classes": info.classes, "features": info.features, "learner": info.learner}
+    wanted = make_task_info(checked(NewTask, {**known, **given}), info.number, info.created_at)
     for option, value in given.items():
-        there: Any = getattr(info, option)
-        if option == "classes" and isinstance(value, int):
-            value = list(range(value))  # noqa: PLW2901
-        if option == "features":
-            task = checked(NewTask, {"name": info.name, "classes": 2, "features": value})
-            value = task.features.model_dump()  # noqa: PLW2901
-        if there != value:
+        if getattr(wanted, option) != getattr(info, option):
             raise InputError(
-                f"task {info.name!r} has {option} {getattr(info, option)!r}, and {option} {given[option]!r} was given: leave it out, to go on "
+                f"task {info.name!r} has {option} {getattr(info, option)!r}, and {option} {value!r} was given: leave it out, to go on "
                 "with the task as it is; task.change changes what can be changed"
             )
