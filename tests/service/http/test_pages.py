@@ -104,7 +104,8 @@ def test_only_files_for_pages_are_files(site: Site, name: str) -> None:
 
 @pytest.mark.parametrize("path", SEEN)
 def test_whoever_is_not_known_may_log_in(closed: Site, path: str) -> None:
-    for headers in ({}, {"cookie": "onebit_token=nonsense"}):
+    browser = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    for headers in (browser, {**browser, "cookie": "onebit_token=nonsense"}):
         answer = closed.ask("GET", path, headers=headers)
         assert answer.status_code == 401
         assert answer.headers["content-type"] == "text/html; charset=utf-8"
@@ -114,14 +115,20 @@ def test_whoever_is_not_known_may_log_in(closed: Site, path: str) -> None:
         assert parts.loads == []  # files are behind the gate
         assert len(parts.inline) == 1
         assert f"script-src 'nonce-{parts.inline[0]}'" in answer.headers["content-security-policy"]
-    first, second = (Parts(closed.ask("GET", path).text).inline for _ in range(2))
+    first, second = (Parts(closed.ask("GET", path, headers=browser).text).inline for _ in range(2))
     assert first != second
     token = closed.tokens.create(["read"])
     assert closed.ask("GET", path, headers={"cookie": f"onebit_token={token}"}).status_code == 200
 
 
 def test_programs_are_not_shown_the_login_page(closed: Site) -> None:
-    for method, path in (("GET", "/v1/tasks"), ("GET", "/assets/style.css"), ("POST", "/"), ("GET", "/play")):
+    for method, path in (
+        ("GET", "/v1/tasks"),
+        ("GET", "/assets/style.css"),
+        ("GET", "/"),
+        ("POST", "/"),
+        ("GET", "/play"),
+    ):
         answer = closed.ask(method, path)
         assert answer.status_code == 401
         assert error_in(answer.content)["code"] == "unauthorized"

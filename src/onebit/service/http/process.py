@@ -191,7 +191,7 @@ def _bind_socket(host: str, port: int) -> socket.socket:
     except OSError as error:
         bound.close()
         raise InputError(
-            f"port {address[1]} of {address[0]} cannot be used: {error.strerror or error}; choose another with --port"
+            f"port {port} of {host} cannot be used: {error.strerror or error}; choose another with --port"
         ) from None
     return bound
 
