@@ -105,7 +105,12 @@ def open(  # noqa: A001 -- as the file of that name is opened; what a task has
                 log: OpenFolder | OpenNode = OpenNode(Settings(data=Path(), log=str(path)), is_soon)
             else:
                 settings = Settings(data=Path(path))
-                _check_before_creating(settings, task, given)
+                if settings.data.is_file():
+                    raise InputError(f"{name} is a file, but must be a folder, or the name of a new one")
+                if not settings.data.exists():  # check the task before its folder is created
+                    _refuse_incomplete(name, task, [], given)
+                    new = make_task_info(_new(name, settings.data, task, given), 1, 0.0)
+                    check_new(new, settings.max_task_memory)
                 log = OpenFolder.acquire(settings, is_soon)
             undo.callback(log.leave)
             opened = _open_task(log, task, given)
@@ -126,16 +131,6 @@ def _refuse_unusable(path: object, parameters: object, durable: object) -> None:
         raise InputError(f"parameters is {brief(parameters)}, but must be a dict of names and values")
     if durable not in ("always", "soon"):
         raise InputError(f"durable is {brief(durable)}, but must be 'always' or 'soon'")
-
-
-def _check_before_creating(settings: Settings, name: str | None, given: dict[str, Any]) -> None:
-    """Check a new task before its folder is created; raise InputError if it is invalid."""
-    if settings.data.is_file():
-        raise InputError(f"{settings.data} is a file, but must be a folder, or the name of a new one")
-    if not settings.data.exists():
-        _refuse_incomplete(str(settings.data), name, [], given)
-        new = _new(str(settings.data), settings.data, name, given)
-        check_new(make_task_info(new, 1, 0.0), settings.max_task_memory)
 
 
 def _open_task(log: OpenFolder | OpenNode, name: str | None, given: dict[str, Any]) -> OpenTask:
