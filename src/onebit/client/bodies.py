@@ -58,12 +58,11 @@ def each(X: Any, name: str = "X") -> Iterator[Any]:
 
     A text, a dict and a scalar are single items.
     """
-    if isinstance(X, str | bytes | Mapping) or not hasattr(X, "__iter__"):
-        raise InputError(f"{name} is {brief(X)}, but must hold several: a matrix or a list")
     if hasattr(X, "__array__"):
         X = np.asarray(X)  # iterating over a frame would give its column names
-        if X.ndim == 0:
-            raise InputError(f"{name} is {brief(X.item())}, but must hold several: a matrix or a list")
+        X = X if X.ndim else X.item()
+    if isinstance(X, str | bytes | Mapping) or not hasattr(X, "__iter__"):
+        raise InputError(f"{name} is {brief(X)}, but must hold several: a matrix or a list")
     return iter(X)
 
 

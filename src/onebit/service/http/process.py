@@ -52,9 +52,8 @@ def serve(settings: Settings) -> int:
     form = settings.log_format or ("text" if sys.stderr.isatty() else "json")
     with _log_to_stderr(form):
         store, tokens = _open_store(settings)
-        is_open = tokens.open
         with _bind_socket(settings.host, settings.port) as listening:
-            if is_open and not ipaddress.ip_address(listening.getsockname()[0]).is_loopback:
+            if tokens.open and not ipaddress.ip_address(listening.getsockname()[0]).is_loopback:
                 option = f"--token-file {settings.tokens}" if settings.log is None else "--log ADDRESS"
                 raise InputError(
                     f"there are no tokens, so only this machine may use the service, but --host {settings.host} lets others in: "
@@ -64,7 +63,7 @@ def serve(settings: Settings) -> int:
             _allow_many_files()
             gc.set_threshold(GARBAGE)
             with asyncio.Runner(loop_factory=new_event_loop) as runner:
-                code = runner.run(_serve(settings, store, tokens, listening, is_open, started))
+                code = runner.run(_serve(settings, store, tokens, listening, started))
     if some_work():  # otherwise Python would wait for the compiler, or crash
         sys.stdout.flush()
         sys.stderr.flush()
@@ -90,14 +89,7 @@ def _open_store(settings: Settings) -> tuple[Store, Tokens]:
     return store, tokens
 
 
-async def _serve(
-    settings: Settings,
-    store: Store,
-    tokens: Tokens,
-    listening: socket.socket,
-    is_open: bool,
-    started: float,
-) -> int:
+async def _serve(settings: Settings, store: Store, tokens: Tokens, listening: socket.socket, started: float) -> int:
     LOG.info(f"starting on {store.name}", extra={"event": "starting", "folder": store.name})
     service = Service(settings, compiles_apart=True, store=store)
     app = App(service, tokens)
@@ -132,7 +124,7 @@ async def _serve(
         return 0
     try:
         listening.listen(BACKLOG)
-        _log_addresses(store, listening, is_open, service.task_names(), started)
+        _log_addresses(store, listening, tokens.open, service.task_names(), started)
         await server.serve(sockets=[listening])
     finally:
         for number in SIGNALS:
