@@ -35,7 +35,7 @@ from onebit.service.http.api import Api, Health, Item, Learners, LoggedDecisions
 from onebit.service.http.guard import LARGEST_HEAD, Connections, HeadTooLargeError
 from onebit.service.http.metrics import Metrics
 from onebit.service.http.openapi import build_document
-from onebit.service.http.pages import HTML, ICON, Pages
+from onebit.service.http.pages import HTML, Pages
 from onebit.service.http.responses import build_error_reply
 from onebit.service.http.routes import Endpoint, Needs, Operation, PathItem
 from onebit.service.tokens import Tokens
@@ -160,8 +160,7 @@ def _list_operations(api: Api, pages: Pages, service: Service) -> list[Operation
     tasks("GET", task, api.task, "anybody", reply=Task)
     tasks("PATCH", task, api.change, "admin", reply=Task, refusals=changes)
     tasks("DELETE", task, api.delete, "admin", reply=Task | replies.QuarantinedTask)
-    location = {"Location": "The path of the new task"}
-    tasks("POST", "/v1/tasks", api.create, "admin", reply=Task, status=201, refusals=changes, headers=location)
+    tasks("POST", "/v1/tasks", api.create, "admin", reply=Task, status=201, refusals=changes)
     tasks("GET", "/v1/tasks", api.tasks, "anybody", reply=Tasks)
     tasks("GET", "/v1/learners", api.learners, "anybody", reply=Learners)
     watch, ready = partial(add, "service"), replies.Readiness
@@ -178,6 +177,5 @@ def _list_operations(api: Api, pages: Pages, service: Service) -> list[Operation
     page("GET", "/", pages.dashboard, "anybody", content=HTML)
     page("GET", "/play/{task}", pages.play, "anybody", content=HTML)
     page("GET", "/docs", pages.docs, "anybody", content=HTML)
-    page("GET", "/favicon.ico", pages.favicon, "nobody", content=ICON)
     page("GET", "/assets/{name}", pages.asset, "anybody", content="*/*")
     return operations

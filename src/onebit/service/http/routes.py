@@ -65,7 +65,6 @@ class Operation:
     content: str | None = None  # media type of any other reply
     refusals: Iterable[type[RequestError]] = ()  # errors besides those that follow from the signature
     other_replies: dict[int, Any] = field(default_factory=dict)  # types of JSON replies with other statuses
-    headers: dict[str, str] = field(default_factory=dict)  # headers of a successful reply, and their meanings
 
     def __post_init__(self) -> None:
         self.path = self.pattern.replace(":text", "")
