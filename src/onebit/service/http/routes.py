@@ -29,7 +29,7 @@ from onebit.service.errors import (
 )
 from onebit.service.http.access import RequestContext, get_principal
 from onebit.service.http.bodies import BodyReader, QueryReader, read_body
-from onebit.service.http.responses import build_empty_reply, build_error_reply, build_json_reply
+from onebit.service.http.responses import build_error_reply, build_json_reply
 from onebit.service.tokens import Principal
 
 if TYPE_CHECKING:
@@ -126,24 +126,19 @@ class PathItem:
     def __init__(self, operations: Sequence[Operation]) -> None:
         self._operations = {operation.method: operation for operation in operations}
         self._path = operations[0].path
-        methods = {*self._operations, "OPTIONS"} | ({"HEAD"} if "GET" in self._operations else set())
+        methods = {*self._operations} | ({"HEAD"} if "GET" in self._operations else set())
         self._allowed = ", ".join(sorted(methods))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request to this path."""
         context: RequestContext = scope["onebit"]
         context.route = self._path
-        response = await self._answer(scope, receive)
+        operation = self._operations.get(scope["method"])
+        if operation is None:
+            message = f"the method {scope['method']} is not allowed here; allowed are {self._allowed}"
+            response: Response = build_error_reply(MethodNotAllowedError(message))
+            response.headers["allow"] = self._allowed
+        else:
+            response = await operation.answer(scope, receive)
         context.status = response.status_code
         await response(scope, receive, send)
-
-    async def _answer(self, scope: Scope, receive: Receive) -> Response:
-        operation = self._operations.get(scope["method"])
-        if operation is not None:
-            return await operation.answer(scope, receive)
-        message = f"the method {scope['method']} is not allowed here; allowed are {self._allowed}"
-        reply = (
-            build_empty_reply() if scope["method"] == "OPTIONS" else build_error_reply(MethodNotAllowedError(message))
-        )
-        reply.headers["allow"] = self._allowed
-        return reply
