@@ -31,7 +31,7 @@ def new_id() -> str:
     return str(uuid.UUID(int=number & ~(0xF << 76) & ~(0x3 << 62) | 0x7 << 76 | 0x2 << 62))
 
 
-def encode(value: Body) -> bytes:
+def encode_json(value: Body) -> bytes:
     """Return a body as JSON; numbers of NumPy become plain ones."""
     try:
         return json.dumps(value, allow_nan=False, separators=(",", ":"), default=_plain_number).encode()
@@ -39,7 +39,7 @@ def encode(value: Body) -> bytes:
         raise InputError(f"the request cannot be written as JSON: {error}") from None
 
 
-def batches(items: Iterable[bytes]) -> Iterator[list[bytes]]:
+def split_batches(items: Iterable[bytes]) -> Iterator[list[bytes]]:
     """Yield JSON items in groups that fit into one request each."""
     batch: list[bytes] = []
     size = 0
@@ -53,7 +53,7 @@ def batches(items: Iterable[bytes]) -> Iterator[list[bytes]]:
         yield batch
 
 
-def each(X: Any, name: str = "X") -> Iterator[Any]:
+def iterate(X: Any, name: str = "X") -> Iterator[Any]:
     """Return an iterator over a matrix, a frame or another iterable; raise InputError for a single item.
 
     A text, a dict and a scalar are single items.
@@ -94,7 +94,7 @@ def plain_features(x: Any, name: str = "x") -> list[float] | dict[str, float] | 
     return values
 
 
-def identity(id: str | DecisionReply) -> str:  # noqa: A002
+def decision_id(id: str | DecisionReply) -> str:  # noqa: A002
     """Return the id of a decision, or the id itself if one is given."""
     if isinstance(id, DecisionReply):
         return id.id
@@ -129,9 +129,9 @@ def build_decide(
     `names` are those of x and of the candidates in error messages.
     """
     return without_none(
-        id=new_id() if id is None else identity(id),
+        id=new_id() if id is None else decision_id(id),
         x=plain_features(x, names[0]),
-        among=None if among is None else list(each(among, names[1])),
+        among=None if among is None else list(iterate(among, names[1])),
         sure=sure,
         risk=risk,
         complete=complete or None,
@@ -142,10 +142,10 @@ def build_decides(
     X: Any, ids: Any, among: Any, complete: bool, sure: float | None, risk: float | None
 ) -> Iterator[Body]:
     """Yield the request for a decision on each row."""
-    rows = list(each(X, "X"))
-    names = [None] * len(rows) if ids is None else list(each(ids, "ids"))
+    rows = list(iterate(X, "X"))
+    names = [None] * len(rows) if ids is None else list(iterate(ids, "ids"))
     _require_same_length(X=rows, ids=names)
-    candidates = None if among is None else list(each(among, "among"))
+    candidates = None if among is None else list(iterate(among, "among"))
     is_same = candidates is None or all(isinstance(item, str | int | np.generic) for item in candidates)
     sets = [candidates] * len(rows) if is_same or candidates is None else candidates
     _require_same_length(X=rows, among=sets)
@@ -156,12 +156,12 @@ def build_decides(
 
 def build_feedbacks(ids: Any, revise: bool, **columns: Any) -> Iterator[Body]:
     """Yield the feedback on each decision; a column has a value for each decision, or is None."""
-    names = list(each(ids, "ids"))
-    lists = {name: list(each(column, name)) for name, column in columns.items() if column is not None}
+    names = list(iterate(ids, "ids"))
+    lists = {name: list(iterate(column, name)) for name, column in columns.items() if column is not None}
     _require_same_length(ids=names, **lists)
     for row, name in enumerate(names):
         values = {column.removesuffix("s"): items[row] for column, items in lists.items()}  # of rewards, a reward
-        yield without_none(id=identity(name), revise=revise or None, **values)
+        yield without_none(id=decision_id(name), revise=revise or None, **values)
 
 
 # --- values ----------------------------------------------------------------------------------------------------------

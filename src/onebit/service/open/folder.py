@@ -349,11 +349,11 @@ class OpenFolder:
             self.teacher.count_if_due()
 
 
-def _forget_all() -> None:
+def _forget_folders() -> None:
     """Forget all folders in a forked child, which owns none of them."""
     global _TAKING  # noqa: PLW0603 -- which a thread of the parent may have held
     _TAKING = threading.Lock()
     _FOLDERS.clear()
 
 
-os.register_at_fork(after_in_child=_forget_all)
+os.register_at_fork(after_in_child=_forget_folders)

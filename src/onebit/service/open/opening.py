@@ -23,7 +23,7 @@ except ImportError as _error:
 from onebit.contract.validation import ClassName, checked_classes, is_encodable
 from onebit.service.core.task_changes import check_new, make_task_info
 from onebit.service.errors import ConflictError
-from onebit.service.open.arguments import checked
+from onebit.service.open.arguments import validate
 from onebit.service.open.folder import OpenFolder
 from onebit.service.open.task import OpenTask
 from onebit.service.replies import Mode, Silence
@@ -109,7 +109,7 @@ def open(  # noqa: A001 -- as the file of that name is opened; what a task has
                     raise InputError(f"{name} is a file, but must be a folder, or the name of a new one")
                 if not settings.data.exists():  # check the task before its folder is created
                     _refuse_incomplete(name, task, [], given)
-                    new = make_task_info(_new(name, settings.data, task, given), 1, 0.0)
+                    new = make_task_info(_build_new_task(name, settings.data, task, given), 1, 0.0)
                     check_new(new, settings.max_task_memory)
                 log = OpenFolder.acquire(settings, is_soon)
             undo.callback(log.leave)
@@ -136,11 +136,11 @@ def _refuse_unusable(path: object, parameters: object, durable: object) -> None:
 def _open_task(log: OpenFolder | OpenNode, name: str | None, given: dict[str, Any]) -> OpenTask:
     """Open a task of a log that this process has opened; create it if it does not exist."""
     with log.opening, closing(log.store.reader()) as reader:
-        info = _found(reader, log.where, name, given)
+        info = _find_task(reader, log.where, name, given)
         while info is None:
             with suppress(ConflictError):  # another node was faster
-                log.create(_new(log.where, log.folder, name, given))
-            info = _found(reader, log.where, name, given)
+                log.create(_build_new_task(log.where, log.folder, name, given))
+            info = _find_task(reader, log.where, name, given)
         _refuse_contradictions(info, given)
         return OpenTask(log, log.restore_task(info, reader))
 
@@ -152,39 +152,39 @@ def _describe_features(features: Features | None) -> dict[str, Any] | None:
     return {"kind": features} if isinstance(features, str) else {"kind": "numbers", "size": features}
 
 
-def _found(reader: Reader, where: str, name: str | None, given: dict[str, Any]) -> TaskInfo | None:
+def _find_task(reader: Reader, where: str, name: str | None, given: dict[str, Any]) -> TaskInfo | None:
     """Return the requested task, or None if it does not exist and can be created.
 
     Raises InputError if it is ambiguous, quarantined, or too little is given to create it.
     """
-    tasks, damaged = reader.tasks()
-    there = [one for one in tasks if one.deleted is None]
-    broken = [one for one in damaged if not one.deleted]
-    if name is None and len(there) + len(broken) > 1:
-        names = ", ".join(map(repr, [*(one.name for one in there), *(one.name for one in broken)]))
+    all_tasks, damaged = reader.tasks()
+    tasks = [task for task in all_tasks if task.deleted is None]
+    quarantined = [task for task in damaged if not task.deleted]
+    if name is None and len(tasks) + len(quarantined) > 1:
+        names = ", ".join(map(repr, [*(task.name for task in tasks), *(task.name for task in quarantined)]))
         raise InputError(f"{where} has several tasks, {names}: give task=..., the name of one")
-    for gone in broken:
-        if name in (None, gone.name):
-            raise InputError(f"the task is quarantined: {gone.reason}")
-    found = [one for one in there if name in (None, one.name)]
-    if found:
-        return found[0]
-    _refuse_incomplete(where, name, there, given)
+    for damage in quarantined:
+        if name in (None, damage.name):
+            raise InputError(f"the task is quarantined: {damage.reason}")
+    for task in tasks:
+        if name in (None, task.name):
+            return task
+    _refuse_incomplete(where, name, tasks, given)
     return None
 
 
-def _refuse_incomplete(where: str, name: str | None, there: Sequence[TaskInfo], given: Mapping[str, Any]) -> None:
+def _refuse_incomplete(where: str, name: str | None, tasks: Sequence[TaskInfo], given: Mapping[str, Any]) -> None:
     """Raise InputError if `classes` or `features` are missing to create a task."""
     if "classes" in given and "features" in given:
         return
     missing = "features (the number of them, 'text' or 'dict')" if "classes" in given else "classes"
-    if name is None or not there:
+    if name is None or not tasks:
         raise InputError(f"there is no task in {where} yet: give {missing}, to create one")
-    known = nearest(name, [one.name for one in there])
+    known = nearest(name, [task.name for task in tasks])
     raise InputError(f"there is no task {name!r} in {where}; {known}; or give {missing}, to create it")
 
 
-def _new(where: str, folder: Path | None, name: str | None, given: dict[str, Any]) -> NewTask:
+def _build_new_task(where: str, folder: Path | None, name: str | None, given: dict[str, Any]) -> NewTask:
     """Return the task to create; without a name it gets that of its folder."""
     if name is None:
         if folder is None:
@@ -194,13 +194,13 @@ def _new(where: str, folder: Path | None, name: str | None, given: dict[str, Any
             raise InputError(
                 f"the folder is called {name!r}, which cannot be the name of a task: give task=..., another one"
             )
-    return checked(NewTask, {"name": name, **given})
+    return validate(NewTask, {"name": name, **given})
 
 
 def _refuse_contradictions(info: TaskInfo, given: dict[str, Any]) -> None:
     """Raise InputError if an option differs from the existing task."""
     known = {"name": info.name, "classes": info.classes, "features": info.features, "learner": info.learner}
-    wanted = make_task_info(checked(NewTask, {**known, **given}), info.number, info.created_at)
+    wanted = make_task_info(validate(NewTask, {**known, **given}), info.number, info.created_at)
     for option, value in given.items():
         if getattr(wanted, option) != getattr(info, option):
             raise InputError(
