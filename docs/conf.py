@@ -43,6 +43,6 @@ html_static_path = ["extensions/site.css", "extensions/site.js"]
 html_css_files = ["site.css"]
 html_js_files = ["site.js"]
 html_math_renderer = "mathml"
-html_favicon = "../src/onebit/service/pages/favicon.ico"
+html_favicon = "favicon.ico"
 html_copy_source = html_show_sphinx = False
 html_theme_options = {"navigation_with_keys": True}

@@ -21,7 +21,7 @@ import onebit
 import onebit.client
 from onebit import HOMES
 from onebit.checks import CHECKS
-from onebit.cli import parser
+from onebit.cli import COMMANDS, command_parser
 from onebit.cli.serve import OPTIONS, variable
 from onebit.client import DecisionReply
 from onebit.contract.options import MEANINGS
@@ -59,8 +59,7 @@ for kind in ("md", "toml", "cff", "yaml"):
 
 
 def commands() -> dict[str, argparse.ArgumentParser]:
-    action = next(one for one in parser()._actions if isinstance(one, argparse._SubParsersAction))
-    return dict(action.choices)
+    return {name: command_parser(name) for name in COMMANDS}
 
 
 @pytest.fixture

@@ -537,7 +537,7 @@ export class Client extends Transport {
   /** Delete a task: its rows stay in the log, and its name is free again. */
   delete(task: string): Promise<Task | QuarantinedTask>;
 
-  /** Create a task. */
+  /** Create a task. The header Location of the reply has its path. */
   create(body: NewTask): Promise<Task>;
 
   /** Return the tasks that the token may see. */

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator
 
 from docs.extensions.tables import table
 
-from onebit.cli import parser
+from onebit.cli import COMMANDS, command_parser
 
 WIDTH = 100  # of the lines that show how a command is called
 
@@ -20,18 +19,9 @@ def commands_page() -> str:
     True
     """
     lines = list[str]()
-    for command in _below(parser()):
-        lines += _section(command)
+    for name in COMMANDS:
+        lines += _section(command_parser(name))
     return "\n".join(lines) + "\n"
-
-
-def _below(above: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    """The parsers of the commands, each followed by those of its own commands."""
-    for action in above._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for one in action.choices.values():
-                yield one
-                yield from _below(one)
 
 
 def _section(command: argparse.ArgumentParser) -> list[str]:
@@ -49,8 +39,7 @@ def _section(command: argparse.ArgumentParser) -> list[str]:
 
 
 def _shown(action: argparse.Action) -> bool:
-    of_all = isinstance(action, argparse._HelpAction | argparse._SubParsersAction)
-    return not of_all and action.help is not argparse.SUPPRESS
+    return not isinstance(action, argparse._HelpAction) and action.help is not argparse.SUPPRESS
 
 
 def _named(action: argparse.Action) -> str:

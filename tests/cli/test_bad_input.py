@@ -80,7 +80,7 @@ def test_what_is_wrong_is_named(
 def test_a_copy_onto_itself_is_refused(call: Call, tmp_path: Path) -> None:
     """Another service was said to use the folder."""
     folder = tmp_path / "service"
-    onebit.open(folder, "fruit", classes=["apple", "pear"], text=True, learner="bpa").close()
+    onebit.open(folder, "fruit", classes=["apple", "pear"], features="text", learner="bpa").close()
     before = (folder / "onebit.db").read_bytes()
     code, out, err = call("copy", str(folder), str(tmp_path / "service" / ".." / "service"))
     assert (code, out) == (2, "")

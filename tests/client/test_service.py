@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 from onebit.client import AsyncClient, Client, DecisionReply, ServiceError
-from onebit.errors import InputError
 from onebit.service.tokens import Tokens
 from tests.client.scripted import KINDS
 from tests.service.site import Process
@@ -173,8 +172,6 @@ def test_a_task_from_its_beginning_to_its_end(service: Process, talk: Callable[.
         assert (gone.forgotten, gone.erased) == (1, True)
         with pytest.raises(ServiceError, match="was forgotten"):
             await news.decision(seen)
-        with pytest.raises(InputError, match="give either ids or before"):
-            await news.forget()
         assert (await news.delete()).deleted
         with pytest.raises(ServiceError, match="no task 'news'"):
             await news.decide("goal")
@@ -206,6 +203,38 @@ def test_numbers_of_every_kind_come_through_unchanged(service: Process, talk: Ca
         assert [one.id for one in reversed(logged)] == [one.id for one in decided]
         with pytest.raises(ServiceError, match="has 3 numbers, but must have 4"):
             await task.decide([1, 2, 3])
+        await task.delete()
+
+    talk(conversation, service.url)
+
+
+REFUSED: list[tuple[Callable[[Any], Any], str]] = [
+    (lambda task: task.decide([1.0], sure=0.5, risk=0.5), "risk is there, and sure too"),
+    (lambda task: task.decide([1.0], complete=1), "complete is 1, but must be true or false"),
+    (lambda task: task.feedback("a"), "right is missing, or a reward, or the truth"),
+    (lambda task: task.feedback("a", 1), "right is 1, but must be true or false"),
+    (lambda task: task.feedback("a", True, reward=1.0), "give one of right, reward and truth"),
+    (lambda task: task.feedback("a", reward=7), r"reward is 7.*, but .* \(reward - a\) / \(b - a\)"),
+    (lambda task: task.feedback("a", reward="much"), "reward is 'much', but must be a number"),
+    (lambda task: task.feedback("a", True, "b", "half"), "shown_propensity is 'half', but must be a number"),
+    (lambda task: task.feedback("a", True, revise="yes"), "revise is 'yes', but must be true or false"),
+    (lambda task: task.feedback_many(["a", "b"], [True, 0]), r"\[1\].right is 0, but must be true or false"),
+    (lambda task: task.feedback_many(["a", "b"], rewards=[0.5, None]), r"\[1\].right is missing, or a reward"),
+    (lambda task: task.feedback_many(["a"], [True], truths=[1]), r"\[0\].truth is there, and right too"),
+    (lambda task: task.forget(["a"], before=1.0), "give ids, or before"),
+    (lambda task: task.forget(), "give ids, or before"),
+]
+
+
+def test_what_the_service_refuses(service: Process, talk: Callable[..., Any]) -> None:
+    async def conversation(client: Any) -> None:
+        task = await client.create_task("strict", 2, 1, learner=LEARNER)
+        await task.decide_many([[1.0], [2.0]], ids=["a", "b"])
+        for call, sentence in REFUSED:
+            with pytest.raises(ServiceError, match=sentence) as refused:
+                await call(task)
+            assert refused.value.status == 422
+        assert (await task.stats()).feedback == 0
         await task.delete()
 
     talk(conversation, service.url)

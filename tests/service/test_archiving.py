@@ -42,7 +42,8 @@ def live(folder: Path, month: int, monkeypatch: pytest.MonkeyPatch, count: int =
     """A program that decides in some month of 2026."""
     named = {name: getattr(time, name) for name in ("monotonic", "strftime", "gmtime")}
     monkeypatch.setattr(clock, "time", SimpleNamespace(time=lambda: at(month), **named))
-    about = options or {"classes": ["a", "b", "c"], "text": True, "hash_bits": 8, "learner": "banditron", "seed": 1}
+    words = {"kind": "text", "hash_bits": 8}
+    about = options or {"classes": ["a", "b", "c"], "features": words, "learner": "banditron", "seed": 1}
     with onebit.open(folder, "fruit", **({} if folder.exists() else about)) as task:
         for number in range(count):
             x: Any = [float(number % 5), 1.0] if options else f"{WORD} {number % 3} in {month}"

@@ -6,8 +6,10 @@ import json
 import random
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -16,7 +18,9 @@ import onebit
 from onebit.errors import InputError, OnebitError
 from onebit.service.core.deadlines import SWEPT, sweep
 from onebit.service.errors import ConflictError, InvalidError, NotFoundError
+from onebit.service.open import opening
 from onebit.service.open.folder import OpenFolder
+from onebit.service.settings import Settings
 from onebit.service.task import build_learner
 from tests.service.driving import (
     Where,
@@ -39,6 +43,12 @@ from tests.service.postgres import Server, needs_postgres
 
 SMALL: dict[str, Any] = {"classes": ["a", "b", "c"], "features": 2, "learner": "banditron", "seed": 1}
 DURABLE = ("always", "soon")
+
+
+def with_snapshots(every: int, folder: Where, *named: str, **options: Any) -> onebit.OpenTask:
+    """A task of which a snapshot is written after so many rows."""
+    with mock.patch.object(opening, "Settings", partial(Settings, snapshot_every=every)):
+        return onebit.open(folder, *named, **options)
 
 
 def small(folder: Where, **more: Any) -> onebit.OpenTask:
@@ -121,7 +131,7 @@ def answered(task: onebit.OpenTask, rng: random.Random, made: list[Any]) -> None
 def test_the_state_is_that_of_the_log(where: Where, durable: Any) -> None:
     """Whatever a program does: a service that follows the log comes to the same learner and the same statistics."""
     folder, rng, made = where, random.Random(3), list[Any]()
-    with small(folder, durable=durable, snapshot_every=100) as task:
+    with with_snapshots(100, folder, "fruit", **SMALL, durable=durable) as task:
         for step in range(300):
             answered(task, rng, made)
             if step == 150:
@@ -224,10 +234,10 @@ def test_what_contradicts_the_task_that_is_there_is_refused(where: Where) -> Non
         with pytest.raises(InputError, match=f"^task 'fruit' has {option} .* was given: leave it out"):
             onebit.open(folder, **{option: wrong})
     small(folder, mode="learn").close()  # which says what is there
-    onebit.open(folder, classes=["a", "b", "c"], text=False).close()
+    onebit.open(folder, classes=["a", "b", "c"]).close()
     with pytest.raises(InputError, match=r"there is no task 'nuts' in .*; or give classes, to create it"):
         onebit.open(folder, "nuts")
-    onebit.open(folder, "nuts", classes=2, text=True, hash_bits=6, learner="banditron").close()
+    onebit.open(folder, "nuts", classes=2, features={"kind": "text", "hash_bits": 6}, learner="banditron").close()
     with pytest.raises(InputError, match="has several tasks, 'fruit', 'nuts': give task="):
         onebit.open(folder)
     assert everything_in(folder)[: len(before)] == before
@@ -237,12 +247,12 @@ def test_what_contradicts_the_task_that_is_there_is_refused(where: Where) -> Non
     ("options", "sentence"),
     [
         ({}, "there is no task in .* yet: give classes"),
-        ({"classes": 2}, r"give features \(the number of them, text=True"),
+        ({"classes": 2}, r"give features \(the number of them, 'text' or 'dict'\)"),
         ({"classes": 1, "features": 2}, "classes is 1, but must be"),
         ({"classes": 2, "features": 2, "learner": "bbpa"}, "bbpa"),
         ({"classes": 2, "features": 2, "durable": "never"}, "durable is 'never', but must be 'always' or 'soon'"),
-        ({"classes": 2, "features": 2, "text": True}, "text=True says what x is, and features=2 something else"),
-        ({"classes": 2, "features": 2, "hash_bits": 4}, "hash_bits is for texts and dicts"),
+        ({"classes": 2, "features": {"kind": "numbers", "size": 2, "hash_bits": 4}}, "hash_bits is not known here"),
+        ({"classes": 2, "features": "words"}, "features.kind is 'words', but must be one of 'numbers', 'dict', 'text'"),
         ({"classes": 2, "features": 2, "sure": 0.5, "risk": 0.5}, "risk is there, and sure too"),
         ({"classes": 2, "features": 2, "mode": "train"}, "mode is 'train', but must be"),
         ({"classes": ["a", "a"], "features": 2}, "a"),
@@ -250,9 +260,6 @@ def test_what_contradicts_the_task_that_is_there_is_refused(where: Where) -> Non
         ({"classes": {"a", "b"}, "features": 2}, "classes is a set, whose order changes"),
         ({"classes": 2.0, "features": 2}, "classes is 2.0, but must be"),
         ({"classes": 2, "features": 2, "parameters": [1]}, r"parameters is \[1\], but must be a dict"),
-        ({"classes": 2, "text": "yes"}, "text is 'yes', but must be True or False"),
-        ({"classes": 2, "features": 2, "snapshot_every": 0}, "snapshot_every is 0, but must be"),
-        ({"classes": 2, "features": 2, "keep_snapshots": "3"}, "keep_snapshots is '3', but must be"),
     ],
 )
 def test_bad_options_leave_no_task(tmp_path: Path, options: dict[str, Any], sentence: str) -> None:
@@ -321,7 +328,7 @@ def test_a_file_in_the_place_of_the_folder_is_called_one(tmp_path: Path) -> None
 
 def test_what_is_no_text_is_shown_as_it_is(tmp_path: Path) -> None:
     """Whatever was neither a list nor a text was called an object, as JSON calls a dict."""
-    with onebit.open(tmp_path / "fruit", classes=2, text=True, learner="banditron") as task:
+    with onebit.open(tmp_path / "fruit", classes=2, features="text", learner="banditron") as task:
         for x, words in ((5, "x is 5, but"), (None, "x is None, but"), ({"a": 1}, "x is an object, but")):
             with pytest.raises(OnebitError, match=f"^{words} must be a text"):
                 task.decide(x)
@@ -405,7 +412,7 @@ def test_what_is_refused_changes_nothing(where: Where, tmp_path: Path) -> None:
 def test_texts_and_dicts(where: Where, features: Any) -> None:
     x: Any = "the page is blank" if features == "text" else {"b": np.float64(0.5), "a": 2}
     folder = where
-    with small(folder, features=features, hash_bits=6, durable="soon") as task:
+    with small(folder, features={"kind": features, "hash_bits": 6}, durable="soon") as task:
         for step in range(10):
             task.feedback(task.decide(x, id=f"r{step}"), right=step % 2 == 0)
         assert task.decision("r3")["x"] == (x if features == "text" else {"a": 2, "b": 0.5})

@@ -13,9 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import onebit
 from onebit.errors import OnebitError
-from tests.service.test_open import DURABLE, known_by, settle
+from tests.service.test_open import DURABLE, known_by, settle, with_snapshots
 
 ROWS = [(0.5, -1.0), (1.0, 1.0), (-0.25, 0.5), (0.0, 0.0), (-1.0, -0.5)]
 CLASSES = ["a", "b", "c"]
@@ -23,7 +22,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "banditron": {"learner": "banditron", "features": 2},
     "linucb": {"learner": "linucb", "features": 2, "parameters": {"matrix": "full"}},
     "kernel": {"learner": "banditron", "features": 2, "parameters": {"kernel": "rbf", "max_support": 5}},
-    "dict": {"learner": "bpa", "features": "dict", "hash_bits": 5},
+    "dict": {"learner": "bpa", "features": {"kind": "dict", "hash_bits": 5}},
     "auto": {"features": 2},
 }
 ASKED = ("decide", "decide", "decide", "right", "right", "reward", "truth", "revise", "withdraw", "new class")
@@ -35,7 +34,7 @@ class Told:
 
     def __init__(self, folder: Path, durable: Any, kind: dict[str, Any]) -> None:
         self.folder, self.durable = folder, durable
-        self.task = onebit.open(folder, "fruit", classes=CLASSES, seed=1, durable=durable, snapshot_every=7, **kind)
+        self.task = with_snapshots(7, folder, "fruit", classes=CLASSES, seed=1, durable=durable, **kind)
         self.features = kind["features"]
         self.ids: list[str] = []
         self.said: list[Any] = []
@@ -50,13 +49,15 @@ class Told:
 
     def reopen(self) -> None:
         self.task.close()
-        self.task = onebit.open(self.folder, durable=self.durable, snapshot_every=7)
+        self.task = with_snapshots(7, self.folder, durable=self.durable)
 
     def _told(self, what: str, number: int) -> Any:
         if what == "decide":
             x: Any = ROWS[number % len(ROWS)]
             self.ids.append(f"d{len(self.ids)}")
-            decision = self.task.decide({"a": x[0], "b": x[1]} if self.features == "dict" else x, id=self.ids[-1])
+            decision = self.task.decide(
+                {"a": x[0], "b": x[1]} if isinstance(self.features, dict) else x, id=self.ids[-1]
+            )
             return decision.label, decision.propensity, decision.probabilities
         if what == "new class":
             return self.task.change(add_classes=[f"class {len(self.task.classes)}"])["classes"]

@@ -7,7 +7,9 @@ import random
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +32,16 @@ from tests.service.driving import (
     without_snapshots,
 )
 from tests.service.survival.test_open import Failing
-from tests.service.test_open import DURABLE, SMALL, answered, folder_of, known_by, settle
+from tests.service.test_open import DURABLE, SMALL, answered, folder_of, known_by, settle, with_snapshots
 
 NAMES = ("fruit", "nuts", "herbs")
 
 
-def opened(folder: Where, name: str, **more: Any) -> onebit.OpenTask:
+def opened(
+    folder: Where, name: str, opens: Callable[..., onebit.OpenTask] = onebit.open, **more: Any
+) -> onebit.OpenTask:
     learner = {"fruit": "banditron", "nuts": "bpa", "herbs": "linucb"}[name]
-    return onebit.open(folder, name, **{**SMALL, "learner": learner, **more})
+    return opens(folder, name, **{**SMALL, "learner": learner, **more})
 
 
 @pytest.mark.parametrize("durable", DURABLE)
@@ -45,7 +49,10 @@ def test_each_is_that_of_its_rows(where: Where, durable: Any) -> None:
     """Whatever is done with them in turn, and however they are closed: a service that follows the log comes to the same."""
     rng, made = random.Random(7), {name: list[Any]() for name in NAMES}
     with ExitStack() as stack:
-        tasks = {name: stack.enter_context(opened(where, name, durable=durable, snapshot_every=50)) for name in NAMES}
+        tasks = {
+            name: stack.enter_context(opened(where, name, partial(with_snapshots, 50), durable=durable))
+            for name in NAMES
+        }
         for step in range(300):
             name = rng.choice(NAMES)
             answered(tasks[name], rng, made[name])
@@ -129,21 +136,15 @@ def test_one_is_closed_and_the_others_go_on(tmp_path: Path, durable: Any) -> Non
 def test_what_they_share_must_be_the_same(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     (tmp_path / "link").symlink_to(folder)
-    with opened(folder, "fruit", snapshot_every=50):
-        for wrong, sentence in (
-            ({"durable": "soon"}, "durable='always', and durable='soon' was given"),
-            ({}, "snapshot_every=50, and snapshot_every=10000 was given"),
-            ({"keep_snapshots": 7, "snapshot_every": 50}, "keep_snapshots=3, and keep_snapshots=7 was given"),
-        ):
-            with pytest.raises(
-                InputError, match=f"is open in this process with {sentence}: all open tasks of a folder"
-            ):
-                opened(folder, "nuts", **wrong)
+    with opened(folder, "fruit"):
+        sentence = "durable='always', and durable='soon' was given"
+        with pytest.raises(InputError, match=f"is open in this process with {sentence}: all open tasks of a folder"):
+            opened(folder, "nuts", durable="soon")
         with pytest.raises(InputError, match=r"task 'fruit' of .* is open in this process already"):
-            opened(tmp_path / "link", "fruit", snapshot_every=50)
+            opened(tmp_path / "link", "fruit")
         with pytest.raises(InvalidError, match="classes is 1, but must be"):
-            opened(folder, "nuts", classes=1, snapshot_every=50)
-        with opened(tmp_path / "link", "nuts", snapshot_every=50) as nuts:  # which is the same folder
+            opened(folder, "nuts", classes=1)
+        with opened(tmp_path / "link", "nuts") as nuts:  # which is the same folder
             nuts.decide([1.0, 2.0])
     onebit.open(folder, "nuts").close()
 

@@ -27,14 +27,14 @@ from tests.service.driving import (
     visible,
     without_snapshots,
 )
-from tests.service.test_open import DURABLE, answered, known_by, settle, small
+from tests.service.test_open import DURABLE, SMALL, answered, known_by, settle, small, with_snapshots
 
 
 @pytest.mark.parametrize("durable", DURABLE)
 def test_what_takes_over_is_trained_from_the_log(where: Where, durable: Any) -> None:
     """Feedback on what the learner before decided is learnt by the new one; a replay of the log comes to the same, bit for bit."""
     rng, made = random.Random(5), list[Any]()
-    with small(where, durable=durable, snapshot_every=100) as task:
+    with with_snapshots(100, where, "fruit", **SMALL, durable=durable) as task:
         for _ in range(100):
             answered(task, rng, made)
         before = task.decide([0.5, 0.5], id="before")

@@ -11,10 +11,10 @@ import shlex
 import sys
 import threading
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pkgutil import resolve_name
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from onebit.errors import InputError, OnebitError, OnebitWarning, brief, nearest
 from onebit.version import VERSION
@@ -46,58 +46,53 @@ STOPPED = 130  # the exit code that shells expect after Ctrl-C
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that reports errors in one line and takes options before, between and after arguments."""
-
-    _is_mixing = False
-
-    def __init__(self, **options: Any) -> None:
-        # With abbreviations, a new option could change the meaning of an existing command line.
-        super().__init__(allow_abbrev=False, **options)
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse the arguments; those of a command may come in any order."""
-        if self._is_mixing or self._subparsers is not None:
-            return super().parse_known_args(args, namespace)
-        self._is_mixing = True  # parse_known_intermixed_args calls this method again, twice
-        try:
-            return self.parse_known_intermixed_args(args, namespace)
-        finally:
-            self._is_mixing = False
+    """A parser that reports errors in one line."""
 
     def error(self, message: str) -> NoReturn:
         print(f"{self.prog}: {_one_line(message)} (see {self.prog} --help)", file=sys.stderr)
         raise SystemExit(2)
 
 
-def parser(names: Iterable[str] = COMMANDS) -> argparse.ArgumentParser:
-    """Return the parser of the named commands, importing only their modules."""
-    top = _Parser(prog="onebit", description="Online multiclass classification with bandit feedback.")
+def command_parser(name: str) -> argparse.ArgumentParser:
+    """Return the parser of a command, importing only its module."""
+    command = resolve_name(f"{__name__}.{COMMANDS[name]}")
+    parser = _Parser(
+        prog=f"onebit {name}",
+        description=inspect.getdoc(command),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,  # otherwise a new option could change the meaning of an existing command line
+    )
+    command.declare(parser)
+    if name != "serve":
+        parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.set_defaults(command=name, execute=command.execute)
+    return parser
+
+
+def _parse(typed: Sequence[str]) -> argparse.Namespace:
+    """Parse a command line without importing the modules of other commands."""
+    name, *arguments = typed
+    if name.startswith("-"):
+        _answer_without_command(typed)
+    if name not in COMMANDS:
+        raise InputError(f"there is no command {brief(name)}; {nearest(name, COMMANDS)}")
+    return command_parser(name).parse_intermixed_args(arguments)  # options before, between and after arguments
+
+
+def _answer_without_command(typed: Sequence[str]) -> NoReturn:
+    """Print the version, or the help with all commands, and exit."""
+    listed = () if typed[0] in ("-V", "--version") else COMMANDS
+    about = {name: (command_parser(name).description or "").split("\n")[0] for name in listed}
+    top = _Parser(
+        prog="onebit",
+        usage="onebit [-h] [-V] COMMAND ...",
+        description="Online multiclass classification with bandit feedback.",
+        epilog="\n".join(["commands:", *(f"  {name:<11}{text}" for name, text in about.items())]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     top.add_argument("-V", "--version", action="version", version=f"onebit {VERSION}")
-    parsers = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
-    for name in names:
-        command = resolve_name(f"{__name__}.{COMMANDS[name]}")
-        text = inspect.getdoc(command) or ""
-        options = parsers.add_parser(
-            name,
-            help=text.split("\n")[0],
-            description=text,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        command.declare(options)
-        if name != "serve":
-            options.add_argument("--json", action="store_true", help="print the result as JSON")
-        options.set_defaults(execute=command.execute, complain=options.error)
-    return top
-
-
-def _parser_for(arguments: Sequence[str]) -> argparse.ArgumentParser:
-    """Return the parser of the command that was typed, without importing the modules of the others."""
-    command = next((argument for argument in arguments if not argument.startswith("-")), None)
-    if command is None:
-        return parser(() if arguments[0] in ("-V", "--version") else COMMANDS)
-    if command not in COMMANDS:
-        raise InputError(f"there is no command {brief(command)}; {nearest(command, COMMANDS)}")
-    return parser([command])
+    top.parse_args(typed)
+    top.error("COMMAND is missing")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -107,9 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         try:
             typed = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
-            chosen, extra = _parser_for(typed).parse_known_args(typed)
-            if extra:
-                chosen.complain(f"unrecognized arguments: {' '.join(extra)}")
+            chosen = _parse(typed)
             chosen.command_line = shlex.join(["onebit", *typed])
             with nullcontext() if chosen.command == "serve" else _log_to_stderr():  # the service formats its own log
                 code = int(chosen.execute(chosen) or 0)

@@ -1,6 +1,6 @@
 """List the data that onebit knows, or fetch some before their first use.
 
-Generators draw any number of rows. Real data are read from the folder find_dataset by ONEBIT_DATA, otherwise from the user's cache, otherwise
+Generators draw any number of rows. Real data are read from the folder named by ONEBIT_DATA, otherwise from the user's cache, otherwise
 from scikit-learn, which ships some and downloads the others into the cache. Examples:
 
     onebit data

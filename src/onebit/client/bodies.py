@@ -1,7 +1,4 @@
-"""Request bodies as plain values and as JSON, after checks that need Python's types.
-
-They catch what JSON cannot express, or what the service could not name as the caller does.
-"""
+"""Request bodies as plain values and as JSON, after checks of what JSON cannot express; the service checks the rest."""
 
 from __future__ import annotations
 
@@ -15,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from onebit.contract.validation import ClassName
 from onebit.errors import InputError, brief
 from onebit.service.replies import DecisionReply
 
@@ -35,7 +31,7 @@ def new_id() -> str:
     return str(uuid.UUID(int=number & ~(0xF << 76) & ~(0x3 << 62) | 0x7 << 76 | 0x2 << 62))
 
 
-def encode(value: Body) -> bytes:
+def encode_json(value: Body) -> bytes:
     """Return a body as JSON; numbers of NumPy become plain ones."""
     try:
         return json.dumps(value, allow_nan=False, separators=(",", ":"), default=_plain_number).encode()
@@ -43,7 +39,7 @@ def encode(value: Body) -> bytes:
         raise InputError(f"the request cannot be written as JSON: {error}") from None
 
 
-def batches(items: Iterable[bytes]) -> Iterator[list[bytes]]:
+def split_batches(items: Iterable[bytes]) -> Iterator[list[bytes]]:
     """Yield JSON items in groups that fit into one request each."""
     batch: list[bytes] = []
     size = 0
@@ -57,17 +53,16 @@ def batches(items: Iterable[bytes]) -> Iterator[list[bytes]]:
         yield batch
 
 
-def each(X: Any, name: str = "X") -> Iterator[Any]:
+def iterate(X: Any, name: str = "X") -> Iterator[Any]:
     """Return an iterator over a matrix, a frame or another iterable; raise InputError for a single item.
 
     A text, a dict and a scalar are single items.
     """
-    if isinstance(X, str | bytes | Mapping) or not hasattr(X, "__iter__"):
-        raise InputError(f"{name} is {brief(X)}, but must hold several: a matrix or a list")
     if hasattr(X, "__array__"):
         X = np.asarray(X)  # iterating over a frame would give its column names
-        if X.ndim == 0:
-            raise InputError(f"{name} is {brief(X.item())}, but must hold several: a matrix or a list")
+        X = X if X.ndim else X.item()
+    if isinstance(X, str | bytes | Mapping) or not hasattr(X, "__iter__"):
+        raise InputError(f"{name} is {brief(X)}, but must hold several: a matrix or a list")
     return iter(X)
 
 
@@ -99,7 +94,7 @@ def plain_features(x: Any, name: str = "x") -> list[float] | dict[str, float] | 
     return values
 
 
-def identity(id: str | DecisionReply) -> str:  # noqa: A002
+def decision_id(id: str | DecisionReply) -> str:  # noqa: A002
     """Return the id of a decision, or the id itself if one is given."""
     if isinstance(id, DecisionReply):
         return id.id
@@ -133,15 +128,13 @@ def build_decide(
 
     `names` are those of x and of the candidates in error messages.
     """
-    if sure is not None and risk is not None:
-        raise InputError("give either sure or risk: a risk chooses the confidence from which decisions are sure")
     return without_none(
-        id=new_id() if id is None else identity(id),
+        id=new_id() if id is None else decision_id(id),
         x=plain_features(x, names[0]),
-        among=None if among is None else list(each(among, names[1])),
-        sure=None if sure is None else _number(sure, "sure"),
-        risk=None if risk is None else _number(risk, "risk"),
-        complete=_boolean(complete, "complete") or None,
+        among=None if among is None else list(iterate(among, names[1])),
+        sure=sure,
+        risk=risk,
+        complete=complete or None,
     )
 
 
@@ -149,76 +142,29 @@ def build_decides(
     X: Any, ids: Any, among: Any, complete: bool, sure: float | None, risk: float | None
 ) -> Iterator[Body]:
     """Yield the request for a decision on each row."""
-    rows = list(each(X, "X"))
-    names = [None] * len(rows) if ids is None else list(each(ids, "ids"))
+    rows = list(iterate(X, "X"))
+    names = [None] * len(rows) if ids is None else list(iterate(ids, "ids"))
     _require_same_length(X=rows, ids=names)
-    candidates = None if among is None else list(each(among, "among"))
+    candidates = None if among is None else list(iterate(among, "among"))
     is_same = candidates is None or all(isinstance(item, str | int | np.generic) for item in candidates)
     sets = [candidates] * len(rows) if is_same or candidates is None else candidates
-    if len(rows) != len(sets):
-        raise InputError(f"X has {len(rows)} items, but among has {len(sets)} lists")
+    _require_same_length(X=rows, among=sets)
     for row, (x, name, offered) in enumerate(zip(rows, names, sets, strict=True)):
         places = (f"X[{row}]", "among" if is_same else f"among[{row}]")
         yield build_decide(x, name, offered, complete, sure, risk, places)
 
 
-def build_feedback(
-    id: str | DecisionReply,  # noqa: A002
-    right: bool | None,
-    reward: float | None,
-    truth: ClassName | None,
-    shown: ClassName | None,
-    shown_propensity: float | None,
-    revise: bool,
-    index: str = "",
-) -> Body:
-    """Return the feedback on one decision; `index` is its position in a list, for error messages."""
-    count = sum(value is not None for value in (right, reward, truth))
-    if count != 1:
-        reason = f"and not {count} of them" if count else f"and not None for all of them{index and f' (ids{index})'}"
-        raise InputError(f"give one of right, reward and truth{index and ' for each decision'}, {reason}")
-    if reward is not None:
-        reward = _number(reward, f"reward{index}")
-        if not 0.0 <= reward <= 1.0:
-            raise InputError(
-                f"reward{index} is {reward:g}, but must be a number from 0 to 1: for rewards from a to b, give (reward - a) / (b - a)"
-            )
-    return without_none(
-        id=identity(id),
-        right=None if right is None else _boolean(right, f"right{index}"),
-        reward=reward,
-        truth=truth,
-        shown=shown,
-        shown_propensity=None if shown_propensity is None else _number(shown_propensity, "shown_propensity"),
-        revise=_boolean(revise, "revise") or None,
-    )
-
-
-def build_feedbacks(
-    ids: Any, right: Any, rewards: Any, truths: Any, shown: Any, shown_propensity: Any, revise: bool
-) -> Iterator[Body]:
-    """Yield the feedback on each decision."""
-    names = list(each(ids, "ids"))
-    columns = {
-        "right": right,
-        "rewards": rewards,
-        "truths": truths,
-        "shown": shown,
-        "shown_propensity": shown_propensity,
-    }
-    lists = [[None] * len(names) if column is None else list(each(column, name)) for name, column in columns.items()]
-    _require_same_length(ids=names, **dict(zip(columns, lists, strict=True)))
-    for row, (name, verdict, reward, truth, label, chance) in enumerate(zip(names, *lists, strict=True)):
-        yield build_feedback(name, verdict, reward, truth, label, chance, revise, f"[{row}]")
+def build_feedbacks(ids: Any, revise: bool, **columns: Any) -> Iterator[Body]:
+    """Yield the feedback on each decision; a column has a value for each decision, or is None."""
+    names = list(iterate(ids, "ids"))
+    lists = {name: list(iterate(column, name)) for name, column in columns.items() if column is not None}
+    _require_same_length(ids=names, **lists)
+    for row, name in enumerate(names):
+        values = {column.removesuffix("s"): items[row] for column, items in lists.items()}  # of rewards, a reward
+        yield without_none(id=decision_id(name), revise=revise or None, **values)
 
 
 # --- values ----------------------------------------------------------------------------------------------------------
-
-
-def _boolean(value: Any, name: str) -> bool:
-    if not isinstance(value, bool | np.bool_):
-        raise InputError(f"{name} is {brief(value)}, but must be True or False")
-    return bool(value)
 
 
 def _number(value: Any, name: str) -> float:

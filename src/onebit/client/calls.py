@@ -21,7 +21,7 @@ from http import HTTPStatus
 from types import MethodType
 from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, TypeVar, overload
 
-from onebit.client.bodies import batches, encode
+from onebit.client.bodies import encode_json, split_batches
 from onebit.client.connection import AsyncConnection, BlockingConnection, Connection
 from onebit.client.errors import ServiceError
 from onebit.client.plan import COMPILING_S, LONGEST_WAIT_S, Reply, Send, Steps, attempted, refusal
@@ -91,7 +91,7 @@ class Caller(Generic[ConnectionT]):
         patience_s: float = 0.0,
     ) -> Steps[T]:
         """Send a request, and read the reply. It must not be `repeatable` if it must not be carried out twice."""
-        send = Send(method, path, None if body is None else encode(body), patience_s=patience_s)
+        send = Send(method, path, None if body is None else encode_json(body), patience_s=patience_s)
         reply, _ = yield from attempted(send, self._attempts, repeatable=repeatable)
         return _read_reply(reply, read)
 
@@ -103,7 +103,7 @@ class Caller(Generic[ConnectionT]):
         `argument` is the name of the user's list, for error messages.
         """
         values: list[T] = []
-        for batch in batches(map(encode, items)):
+        for batch in split_batches(map(encode_json, items)):
             values += yield from self._post_batch(path, batch, read, argument, len(values))
         return values
 
@@ -123,7 +123,7 @@ class Caller(Generic[ConnectionT]):
         An existing task with these settings is accepted with `exist_ok`, or if an earlier attempt may have created it.
         """
         path = task_path(settings["name"])
-        send, doubt = Send("POST", "/v1/tasks", encode(settings), patience_s=COMPILING_S), exist_ok
+        send, doubt = Send("POST", "/v1/tasks", encode_json(settings), patience_s=COMPILING_S), exist_ok
         for _ in range(self._attempts):
             reply, repeated = yield from attempted(send, self._attempts)
             doubt = doubt or repeated
@@ -143,7 +143,7 @@ class Caller(Generic[ConnectionT]):
 
         A refusal is accepted if an earlier attempt may have succeeded and the task has these settings.
         """
-        send = Send("PATCH", path, encode(changes), patience_s=COMPILING_S)
+        send = Send("PATCH", path, encode_json(changes), patience_s=COMPILING_S)
         reply, doubt = yield from attempted(send, self._attempts)
         if doubt and not reply.good:
             task = yield from self._call("GET", path, Task.read)

@@ -107,7 +107,15 @@ class TaskOperations(Caller[ConnectionT]):
         class that was actually shown, and `right` refers to that; `shown_propensity` is the probability with which it was chosen. With
         `revise` this replaces earlier feedback, or silence.
         """
-        body = bodies.build_feedback(id, right, reward, truth, shown, shown_propensity, revise)
+        body = bodies.without_none(
+            id=bodies.decision_id(id),
+            right=right,
+            reward=reward,
+            truth=truth,
+            shown=shown,
+            shown_propensity=shown_propensity,
+            revise=revise or None,
+        )
         return self._call("POST", f"{self._path}/feedback", FeedbackReply.read, body)
 
     @operation
@@ -127,13 +135,15 @@ class TaskOperations(Caller[ConnectionT]):
         Instead of `right`, give `rewards`, or `truths` with the classes that would have been right. If several are given, each decision must
         have a value in one of them, and None in the others. An unknown id or a conflict is reported in the answer, not raised.
         """
-        items = bodies.build_feedbacks(ids, right, rewards, truths, shown, shown_propensity, revise)
+        items = bodies.build_feedbacks(
+            ids, revise, right=right, rewards=rewards, truths=truths, shown=shown, shown_propensity=shown_propensity
+        )
         return self._post_many(f"{self._path}/feedback", items, FeedbackReply.read, argument="ids")
 
     @operation
     def withdraw(self, id: str | DecisionReply) -> Steps[FeedbackReply]:  # noqa: A002
         """Withdraw the feedback on a decision: the learner is rebuilt as if it had never been given."""
-        body = {"id": bodies.identity(id), "withdraw": True}
+        body = {"id": bodies.decision_id(id), "withdraw": True}
         return self._call("POST", f"{self._path}/feedback", FeedbackReply.read, body)
 
     @operation
@@ -142,7 +152,7 @@ class TaskOperations(Caller[ConnectionT]):
 
         An unknown id or a conflict is reported in the answer, not raised.
         """
-        items = ({"id": bodies.identity(id), "withdraw": True} for id in bodies.each(ids, "ids"))  # noqa: A001
+        items = ({"id": bodies.decision_id(id), "withdraw": True} for id in bodies.iterate(ids, "ids"))  # noqa: A001
         return self._post_many(f"{self._path}/feedback", items, FeedbackReply.read, argument="ids")
 
     @operation
@@ -161,13 +171,13 @@ class TaskOperations(Caller[ConnectionT]):
     def decision(self, id: str | DecisionReply) -> Steps[LoggedDecision]:  # noqa: A002
         """Return a decision in the log, with its feedback if there is any."""
         # An id '..' must not lead to another path.
-        name = quote(bodies.identity(id), safe="").replace(".", "%2E")
+        name = quote(bodies.decision_id(id), safe="").replace(".", "%2E")
         return self._call("GET", f"{self._path}/decisions/{name}", LoggedDecision.read)
 
     @operation
     def explain(self, id: str | DecisionReply, top: int = 10) -> Steps[ExplanationReply]:  # noqa: A002
         """Return the `top` features or words that speak for a decision's label, by the current learner."""
-        path = f"{self._path}/explanation?id={quote(bodies.identity(id), safe='')}&top={checked_count('top', top)}"
+        path = f"{self._path}/explanation?id={quote(bodies.decision_id(id), safe='')}&top={checked_count('top', top)}"
         return self._call("GET", path, ExplanationReply.read)
 
     @operation
@@ -189,7 +199,7 @@ class TaskOperations(Caller[ConnectionT]):
         them is kept. `sure` replaces `risk`, and the other way round.
         """
         added, removed = (
-            list(bodies.each(names, f"{which}_classes"))
+            list(bodies.iterate(names, f"{which}_classes"))
             for which, names in (("add", add_classes), ("remove", remove_classes))
         )
         body = bodies.without_none(
@@ -225,9 +235,7 @@ class TaskOperations(Caller[ConnectionT]):
         The time is in seconds since 1970. What was learnt from them is kept unless `unlearn` is set, or the learner's state contains rows. Needs a
         token with the scope `admin`.
         """
-        if (ids is None) is (before is None):
-            raise InputError("give either ids or before")
-        names = None if ids is None else [bodies.identity(id) for id in bodies.each(ids, "ids")]  # noqa: A001
+        names = None if ids is None else [bodies.decision_id(id) for id in bodies.iterate(ids, "ids")]  # noqa: A001
         body = bodies.without_none(ids=names, before=before, unlearn=unlearn)
         return self._call(
             "POST", f"{self._path}/forget", ForgetReply.read, body, repeatable=False, patience_s=COMPILING_S
@@ -305,7 +313,7 @@ class ClientOperations(Caller[ConnectionT], Generic[ConnectionT, TaskT, Transpor
             features = {"kind": "numbers", "size": features}
         body = bodies.without_none(
             name=name,
-            classes=classes if isinstance(classes, int) else list(bodies.each(classes, "classes")),
+            classes=classes if isinstance(classes, int) else list(bodies.iterate(classes, "classes")),
             features={"kind": features} if isinstance(features, str) else features,
             learner=learner,
             parameters=parameters,

@@ -17,7 +17,6 @@ from tests.service.site import NEW, Site, error_in, site_in
 # What the interface promises. "any" is any token, "all" is read for all tasks, None is nobody's business.
 NEEDS = {
     ("GET", "/healthz"): None,
-    ("GET", "/favicon.ico"): None,
     ("GET", "/readyz"): "any",
     ("GET", "/version"): "any",
     ("GET", "/metrics"): "all",

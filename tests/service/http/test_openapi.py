@@ -10,7 +10,7 @@ import pytest
 
 from tests.service.site import NEW, Site, site_in
 
-PUBLIC = ("/healthz", "/favicon.ico")
+PUBLIC = ("/healthz",)
 BODIES = {
     ("post", "/v1/tasks"): ["NewTask"],
     ("patch", "/v1/tasks/{task}"): ["Change"],

@@ -17,7 +17,7 @@ from onebit.service.tokens import Principal, Tokens
 
 COOKIE = "onebit_token"
 LARGE_AT_ONCE = 2  # large requests, or requests with large replies, of one token at a time
-SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+SAFE = frozenset({"GET", "HEAD"})
 
 
 @dataclass(slots=True, eq=False)

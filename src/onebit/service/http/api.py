@@ -185,7 +185,7 @@ class Api:
         )
 
     async def create(self, request: Request, body: requests.NewTask) -> Response:
-        """Create a task."""
+        """Create a task. The header Location of the reply has its path."""
         principal = get_principal(request)
         if not principal.sees(body.name):
             raise ForbiddenError("the token is for other tasks")

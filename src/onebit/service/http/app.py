@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from functools import partial
+from functools import cache, partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
@@ -25,6 +26,7 @@ from onebit.service.errors import (
     NoMemoryError,
     NotFoundError,
     RequestError,
+    UnauthorizedError,
     UnfinishedError,
     UnknownTaskError,
 )
@@ -33,7 +35,7 @@ from onebit.service.http.api import Api, Health, Item, Learners, LoggedDecisions
 from onebit.service.http.guard import LARGEST_HEAD, Connections, HeadTooLargeError
 from onebit.service.http.metrics import Metrics
 from onebit.service.http.openapi import build_document
-from onebit.service.http.pages import HTML, ICON, Pages
+from onebit.service.http.pages import HTML, Pages
 from onebit.service.http.responses import build_error_reply
 from onebit.service.http.routes import Endpoint, Needs, Operation, PathItem
 from onebit.service.tokens import Tokens
@@ -53,19 +55,21 @@ class App:
         settings = service.settings
         self.tokens = tokens or service.store.tokens(settings)
         self.connections = Connections(settings)
-        self._document: dict[str, Any] | None = None
         service.warning_sources.append(self.tokens.warnings)
         metrics = Metrics(service, self.connections)
         self._request_seconds = metrics.request_seconds
-        self.operations = _list_operations(Api(self.openapi, service, metrics), Pages(), service)
+        self._pages = Pages()
+        self.openapi = cache(lambda: build_document(self.operations))  # built on first use
+        self.operations = _list_operations(Api(self.openapi, service, metrics), self._pages, service)
         origins = settings.cors_origin
         self._access = Access(self.tokens, {*LOOPBACK, settings.host.lower()}, origins)
+        self._public_paths = {operation.path for operation in self.operations if operation.needs == "nobody"}
         # One route per path, the busiest first: the router tries them in order.
         paths: dict[str, list[Operation]] = {}
         for operation in self.operations:
             paths.setdefault(operation.pattern, []).append(operation)
-        routes = [Route(path, PathItem(operations, self._access)) for path, operations in paths.items()]
-        self._router = Router(routes, redirect_slashes=False, default=self._refuse_path)
+        routes = [Route(path, PathItem(operations)) for path, operations in paths.items()]
+        self._router = Router(routes, redirect_slashes=False, default=_refuse_path)
         self._app: ASGIApp = self._answer
         if origins:  # scripts on pages of these sites may use the service with a token, but not with cookies
             self._app = CORSMiddleware(
@@ -91,13 +95,17 @@ class App:
         try:
             if sum(len(name) + len(value) for name, value in scope["headers"]) > LARGEST_HEAD:
                 raise HeadTooLargeError
+            if scope["path"] not in self._public_paths:
+                self._access.authenticate(scope)
             await self._router(scope, receive, send)
         except ClientDisconnect:
             context.status = DISCONNECTED
         except (Exception, asyncio.CancelledError) as error:
             if context.status:  # the reply has been started, and cannot be replaced
                 raise
-            response = _reply_to_error(error, context)
+            wants_page = "text/html" in Headers(scope=scope).get("accept", "")  # a browser that opens an address
+            is_unknown = isinstance(error, UnauthorizedError)
+            response = self._pages.login() if is_unknown and wants_page else _reply_to_error(error, context)
             context.status = response.status_code
             await response(scope, receive, send)
         finally:
@@ -105,15 +113,9 @@ class App:
             duration = self._request_seconds.labels(context.method, context.route, context.status)
             duration.observe(perf_counter() - context.started)
 
-    async def _refuse_path(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._access.authenticate(scope)
-        raise NotFoundError("there is nothing at this path")
 
-    def openapi(self) -> dict[str, Any]:
-        """Return the OpenAPI document; it is built on first use."""
-        if self._document is None:
-            self._document = build_document(self.operations)
-        return self._document
+async def _refuse_path(scope: Scope, receive: Receive, send: Send) -> None:
+    raise NotFoundError("there is nothing at this path")
 
 
 def _reply_to_error(error: BaseException, context: RequestContext) -> Response:
@@ -158,8 +160,7 @@ def _list_operations(api: Api, pages: Pages, service: Service) -> list[Operation
     tasks("GET", task, api.task, "anybody", reply=Task)
     tasks("PATCH", task, api.change, "admin", reply=Task, refusals=changes)
     tasks("DELETE", task, api.delete, "admin", reply=Task | replies.QuarantinedTask)
-    location = {"Location": "The path of the new task"}
-    tasks("POST", "/v1/tasks", api.create, "admin", reply=Task, status=201, refusals=changes, headers=location)
+    tasks("POST", "/v1/tasks", api.create, "admin", reply=Task, status=201, refusals=changes)
     tasks("GET", "/v1/tasks", api.tasks, "anybody", reply=Tasks)
     tasks("GET", "/v1/learners", api.learners, "anybody", reply=Learners)
     watch, ready = partial(add, "service"), replies.Readiness
@@ -173,9 +174,8 @@ def _list_operations(api: Api, pages: Pages, service: Service) -> list[Operation
     session("GET", "/session", api.session, "anybody", reply=Session)
     session("DELETE", "/session", api.log_out, "anybody", status=204)
     page = partial(add, "pages")
-    page("GET", "/", pages.dashboard, "anybody", login=pages.login, content=HTML)
-    page("GET", "/play/{task}", pages.play, "anybody", login=pages.login, content=HTML)
-    page("GET", "/docs", pages.docs, "anybody", login=pages.login, content=HTML)
-    page("GET", "/favicon.ico", pages.favicon, "nobody", content=ICON)
+    page("GET", "/", pages.dashboard, "anybody", content=HTML)
+    page("GET", "/play/{task}", pages.play, "anybody", content=HTML)
+    page("GET", "/docs", pages.docs, "anybody", content=HTML)
     page("GET", "/assets/{name}", pages.asset, "anybody", content="*/*")
     return operations

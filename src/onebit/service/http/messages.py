@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
 from pydantic import ValidationError  # noqa: F401 - for the example below
 from pydantic_core import ErrorDetails
 
-from onebit.errors import nearest
+from onebit.errors import brief, nearest
 from onebit.service.requests import STORABLE, TASK_NAME
 
 Location = tuple[str | int, ...]
-LONGEST = 60  # characters of a value in a message
+LONGEST = 60  # characters of a name in a location
 MOST_ERRORS = 50  # most errors examined: the first is reported, with others of the same location
 
 _MUST_BE = {
@@ -97,21 +98,16 @@ def format_location(location: Location) -> str | None:
 
 
 def format_value(value: object) -> str:
-    """Format a value in about 60 characters at most.
+    """Format a value in the words of JSON, in less than a line.
 
-    >>> format_value("a" * 100), format_value([1, 2]), format_value(None), format_value(True)
-    ("'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa...'", 'a list of 2', 'null', 'true')
+    >>> format_value("a"), format_value([1, 2]), format_value(None), format_value(True)
+    ("'a'", 'a list of 2', 'null', 'true')
     """
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, list):
         return f"a list of {len(value)}"
     if isinstance(value, dict):
         return "an object"
-    if isinstance(value, str):
-        return repr(value[:LONGEST] + "..." if len(value) > LONGEST else value)
-    text = str(value)
-    return text[:LONGEST] + "..." if len(text) > LONGEST else text
+    return json.dumps(value) if value is None or isinstance(value, bool) else brief(value)
 
 
 def _must_be(error: Any) -> str:

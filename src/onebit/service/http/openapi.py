@@ -106,13 +106,12 @@ def _responses(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
         good["content"] = _json(schemas.request(operation.reply, "serialization"))
     elif operation.content is not None:
         good["content"] = {operation.content: {}}
-    if operation.headers:
-        good["headers"] = {name: _header(meaning) for name, meaning in operation.headers.items()}
     responses = {str(operation.status): good}
     for kind in sorted(operation.errors, key=lambda kind: kind.status):
         responses[str(kind.status)] = _refusal(format_title(kind), schemas)
         if kind is UnavailableError:
-            responses[str(kind.status)]["headers"] = {"Retry-After": _header("Seconds after which to send it again")}
+            retry_after = {"description": "Seconds after which to send it again", "schema": {"type": "string"}}
+            responses[str(kind.status)]["headers"] = {"Retry-After": retry_after}
     for status, reply in operation.other_replies.items():
         responses.setdefault(str(status), {"description": HTTPStatus(status).phrase, "content": {}})
         responses[str(status)]["content"] |= _json(schemas.request(reply, "serialization"))
@@ -121,10 +120,6 @@ def _responses(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
 
 def _refusal(description: str, schemas: _Schemas) -> dict[str, Any]:
     return {"description": description, "content": {PROBLEM: {"schema": schemas.request(Problem, "serialization")}}}
-
-
-def _header(description: str) -> dict[str, Any]:
-    return {"description": description, "schema": {"type": "string"}}
 
 
 def _json(schema: dict[str, Any]) -> dict[str, Any]:

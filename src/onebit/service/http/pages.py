@@ -13,7 +13,6 @@ from onebit.service.errors import NotFoundError
 from onebit.service.http.responses import STRICT, Reply
 
 PAGES = ("dashboard", "play", "docs", "login")
-ICON = "image/x-icon"
 BORROWED = ("uPlot.iife.min.js", "uPlot.min.css")  # shared with the pages of experiments
 TYPES = {"js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8"}
 HTML = "text/html; charset=utf-8"
@@ -54,7 +53,6 @@ class Pages:
     def __init__(self) -> None:
         own, borrowed = files("onebit.service.pages"), files("onebit.experiments.report") / "assets"
         self._login = (own / "login.html").read_text(encoding="utf-8")
-        self._icon = File((own / "favicon.ico").read_bytes(), ICON)
         self._pages = {name: File((own / f"{name}.html").read_bytes(), HTML) for name in PAGES if name != "login"}
         assets = [*own.iterdir(), *(borrowed / name for name in BORROWED)]
         kinds = [(file, TYPES.get(file.name.rpartition(".")[2])) for file in assets]
@@ -70,10 +68,6 @@ class Pages:
             "www-authenticate": 'Bearer realm="onebit"',
         }
         return Response(self._login.replace(NONCE, nonce), 401, headers, HTML)
-
-    async def favicon(self, request: Request) -> Response:
-        """Return the icon, which browsers request under its default name."""
-        return self._icon.reply(request)
 
     async def dashboard(self, request: Request) -> Response:
         """Return the dashboard, which shows all tasks live."""

@@ -50,21 +50,20 @@ def serve(settings: Settings) -> int:
     """Run a service until a signal ends it, and return the exit code."""
     started = time.perf_counter()
     form = settings.log_format or ("text" if sys.stderr.isatty() else "json")
-    with _log_to_stderr(form), _private_files():
+    with _log_to_stderr(form):
         store, tokens = _open_store(settings)
-        is_open = tokens.open
-        address = _resolve_address(settings.host, settings.port)
-        if is_open and not ipaddress.ip_address(address[1][0]).is_loopback:
-            option = f"--token-file {settings.tokens}" if settings.log is None else "--log ADDRESS"
-            raise InputError(
-                f"there are no tokens, so only this machine may use the service, but --host {settings.host} lets others in: "
-                f"create a token with `onebit token create --scope admin {option}`"
-            )
-        listening = _bind_socket(*address)
-        _allow_many_files()
-        gc.set_threshold(GARBAGE)
-        with asyncio.Runner(loop_factory=new_event_loop) as runner, listening:
-            code = runner.run(_serve(settings, store, tokens, listening, is_open, started))
+        with _bind_socket(settings.host, settings.port) as listening:
+            if tokens.open and not ipaddress.ip_address(listening.getsockname()[0]).is_loopback:
+                option = f"--token-file {settings.tokens}" if settings.log is None else "--log ADDRESS"
+                raise InputError(
+                    f"there are no tokens, so only this machine may use the service, but --host {settings.host} lets others in: "
+                    f"create a token with `onebit token create --scope admin {option}`"
+                )
+            os.umask(0o077)  # other users of this machine cannot read what this process writes: users' data
+            _allow_many_files()
+            gc.set_threshold(GARBAGE)
+            with asyncio.Runner(loop_factory=new_event_loop) as runner:
+                code = runner.run(_serve(settings, store, tokens, listening, started))
     if some_work():  # otherwise Python would wait for the compiler, or crash
         sys.stdout.flush()
         sys.stderr.flush()
@@ -90,14 +89,7 @@ def _open_store(settings: Settings) -> tuple[Store, Tokens]:
     return store, tokens
 
 
-async def _serve(
-    settings: Settings,
-    store: Store,
-    tokens: Tokens,
-    listening: socket.socket,
-    is_open: bool,
-    started: float,
-) -> int:
+async def _serve(settings: Settings, store: Store, tokens: Tokens, listening: socket.socket, started: float) -> int:
     LOG.info(f"starting on {store.name}", extra={"event": "starting", "folder": store.name})
     service = Service(settings, compiles_apart=True, store=store)
     app = App(service, tokens)
@@ -132,7 +124,7 @@ async def _serve(
         return 0
     try:
         listening.listen(BACKLOG)
-        _log_addresses(store, listening, is_open, service.task_names(), started)
+        _log_addresses(store, listening, tokens.open, service.task_names(), started)
         await server.serve(sockets=[listening])
     finally:
         for number in SIGNALS:
@@ -177,18 +169,13 @@ def _log_addresses(store: Store, listening: socket.socket, is_open: bool, tasks:
         )
 
 
-def _resolve_address(host: str, port: int) -> tuple[int, tuple[Any, ...]]:
-    """Return the address family and the socket address of a host."""
+def _bind_socket(host: str, port: int) -> socket.socket:
+    """Return a bound socket; it starts to listen when the service is ready."""
     try:
         addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError):
         raise InputError(f"--host {host} is not the name or the address of a machine") from None
     family, _, _, _, address = addresses[0]
-    return family, address
-
-
-def _bind_socket(family: int, address: tuple[Any, ...]) -> socket.socket:
-    """Return a bound socket; it starts to listen when the service is ready."""
     bound = socket.socket(family, socket.SOCK_STREAM)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -196,7 +183,7 @@ def _bind_socket(family: int, address: tuple[Any, ...]) -> socket.socket:
     except OSError as error:
         bound.close()
         raise InputError(
-            f"port {address[1]} of {address[0]} cannot be used: {error.strerror or error}; choose another with --port"
+            f"port {port} of {host} cannot be used: {error.strerror or error}; choose another with --port"
         ) from None
     return bound
 
@@ -239,16 +226,6 @@ class _TextFormatter(logging.Formatter):
         level = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
         line = f"{rfc3339(record.created)} {level}{record.getMessage()}"
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
-
-
-@contextlib.contextmanager
-def _private_files() -> Iterator[None]:
-    """Create files that other users of this machine cannot read, since they hold users' data."""
-    before = os.umask(0o077)
-    try:
-        yield
-    finally:
-        os.umask(before)
 
 
 @contextlib.contextmanager

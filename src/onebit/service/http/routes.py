@@ -7,7 +7,7 @@ The endpoint's signature is the contract: the body is validated against it strai
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -27,9 +27,10 @@ from onebit.service.errors import (
     UnauthorizedError,
     UnavailableError,
 )
-from onebit.service.http.access import Access, RequestContext
+from onebit.service.http.access import RequestContext, get_principal
 from onebit.service.http.bodies import BodyReader, QueryReader, read_body
-from onebit.service.http.responses import build_empty_reply, build_error_reply, build_json_reply
+from onebit.service.http.responses import build_error_reply, build_json_reply
+from onebit.service.tokens import Principal
 
 if TYPE_CHECKING:
     from onebit.service.service import Service
@@ -62,10 +63,8 @@ class Operation:
     reply: Any = None  # type of a JSON reply
     status: int = 200
     content: str | None = None  # media type of any other reply
-    login: Callable[[], Response] | None = None  # of a page for people: the reply to somebody without a token
     refusals: Iterable[type[RequestError]] = ()  # errors besides those that follow from the signature
     other_replies: dict[int, Any] = field(default_factory=dict)  # types of JSON replies with other statuses
-    headers: dict[str, str] = field(default_factory=dict)  # headers of a successful reply, and their meanings
 
     def __post_init__(self) -> None:
         self.path = self.pattern.replace(":text", "")
@@ -94,7 +93,8 @@ class Operation:
         request = Request(scope, receive)
         arguments: dict[str, Any] = request.path_params
         task = arguments.get("task")
-        self._check(context, task)
+        if self.needs != "nobody":
+            self._check_rights(get_principal(request), task)
         if task is not None:
             await self.service.discover(task)
         if self.query:
@@ -107,13 +107,8 @@ class Operation:
         answer = await self.endpoint(**arguments)
         return answer if isinstance(answer, Response) else build_json_reply(answer, self.status)
 
-    def _check(self, context: RequestContext, task: str | None) -> None:
+    def _check_rights(self, principal: Principal, task: str | None) -> None:
         """Raise an error if the token does not allow this operation."""
-        if self.needs == "nobody":
-            return
-        principal = context.principal
-        if principal is None:
-            raise UnauthorizedError("a token is needed: Authorization: Bearer TOKEN")
         if task is not None and not principal.sees(task):
             raise ForbiddenError("the token is for other tasks")
         if self.needs == "everything":
@@ -128,37 +123,22 @@ class Operation:
 class PathItem:
     """A path and its operations by method."""
 
-    def __init__(self, operations: Iterable[Operation], access: Access) -> None:
+    def __init__(self, operations: Sequence[Operation]) -> None:
         self._operations = {operation.method: operation for operation in operations}
-        first = next(iter(self._operations.values()))
-        self._path = first.path
-        self._is_public = first.needs == "nobody"
-        self._access = access
-        methods = {*self._operations, "OPTIONS"} | ({"HEAD"} if "GET" in self._operations else set())
+        self._path = operations[0].path
+        methods = {*self._operations} | ({"HEAD"} if "GET" in self._operations else set())
         self._allowed = ", ".join(sorted(methods))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request to this path."""
         context: RequestContext = scope["onebit"]
         context.route = self._path
-        response = await self._answer(scope, receive)
+        operation = self._operations.get(scope["method"])
+        if operation is None:
+            message = f"the method {scope['method']} is not allowed here; allowed are {self._allowed}"
+            response: Response = build_error_reply(MethodNotAllowedError(message))
+            response.headers["allow"] = self._allowed
+        else:
+            response = await operation.answer(scope, receive)
         context.status = response.status_code
         await response(scope, receive, send)
-
-    async def _answer(self, scope: Scope, receive: Receive) -> Response:
-        operation = self._operations.get(scope["method"])
-        try:
-            if not self._is_public:
-                self._access.authenticate(scope)
-        except UnauthorizedError:
-            if operation is None or operation.login is None:
-                raise
-            return operation.login()
-        if operation is not None:
-            return await operation.answer(scope, receive)
-        message = f"the method {scope['method']} is not allowed here; allowed are {self._allowed}"
-        reply = (
-            build_empty_reply() if scope["method"] == "OPTIONS" else build_error_reply(MethodNotAllowedError(message))
-        )
-        reply.headers["allow"] = self._allowed
-        return reply

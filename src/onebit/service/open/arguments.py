@@ -1,4 +1,4 @@
-"""Checks the arguments of `onebit.open` and its tasks, as the fields of a request are checked."""
+"""Validation of the arguments of `onebit.open` and its tasks, as the fields of a request are checked."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Model = TypeVar("Model", bound=BaseModel)
 _DOUBLE = np.dtype(np.float64)
 
 
-def checked(model: type[Model], given: dict[str, Any]) -> Model:
+def validate(model: type[Model], given: dict[str, Any]) -> Model:
     """Validate arguments as a pydantic model; raise InvalidError with one sentence on what is wrong."""
     try:
         return model.__pydantic_validator__.validate_python(given)  # type: ignore[no-any-return]  # `model_validate`, in two thirds of its time
@@ -35,8 +35,8 @@ def parse_decision_options(
 ) -> dict[str, Any]:
     """Check the options of a decision other than x as those of a request; return them by name."""
     names = None if among is None else list(among)
-    found = checked(DecideRequest, {"x": "", "among": names, "complete": complete, "sure": sure, "risk": risk})
-    return {"among": found.among, "complete": found.complete, "sure": found.sure, "risk": found.risk}
+    options = validate(DecideRequest, {"x": "", "among": names, "complete": complete, "sure": sure, "risk": risk})
+    return {"among": options.among, "complete": options.complete, "sure": options.sure, "risk": options.risk}
 
 
 def require_id(given: object) -> None:
@@ -47,7 +47,7 @@ def require_id(given: object) -> None:
         )
 
 
-def plain_input(served: ServedTask, x: Any) -> Any:
+def to_plain_input(served: ServedTask, x: Any) -> Any:
     """Return x as JSON types or as an array of numbers."""
     if isinstance(x, list | str) or (type(x) is np.ndarray and x.dtype is _DOUBLE):
         return x

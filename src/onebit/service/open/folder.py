@@ -99,23 +99,14 @@ class OpenFolder:
                 assert found is not None, "a folder that was taken has a lock"
                 _FOLDERS[found] = folder
             else:
-                folder._refuse_contradictions(settings, soon)
+                names = {True: "soon", False: "always"}
+                if folder.commits.soon != soon:
+                    raise InputError(
+                        f"{folder.where} is open in this process with durable={names[folder.commits.soon]!r}, and durable={names[soon]!r} was given: "
+                        "all open tasks of a folder share it"
+                    )
             folder._users += 1
             return folder
-
-    def _refuse_contradictions(self, settings: Settings, soon: bool) -> None:
-        """Raise InputError if an option shared by all tasks of the folder differs from its value here."""
-        names = {True: "soon", False: "always"}
-        said = {
-            "durable": (names[self.commits.soon], names[soon]),
-            "snapshot_every": (self.settings.snapshot_every, settings.snapshot_every),
-            "keep_snapshots": (self.settings.keep_snapshots, settings.keep_snapshots),
-        }
-        for option, (there, given) in said.items():
-            if there != given:
-                raise InputError(
-                    f"{self.where} is open in this process with {option}={there!r}, and {option}={given!r} was given: all open tasks of a folder share it"
-                )
 
     def create(self, new: NewTask) -> None:
         """Create a task: on disk, with its learner compiled, when this returns. Call with `opening` held."""
@@ -358,12 +349,11 @@ class OpenFolder:
             self.teacher.count_if_due()
 
 
-def _forget_all() -> None:
+def _forget_folders() -> None:
     """Forget all folders in a forked child, which owns none of them."""
     global _TAKING  # noqa: PLW0603 -- which a thread of the parent may have held
     _TAKING = threading.Lock()
     _FOLDERS.clear()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_all)
+os.register_at_fork(after_in_child=_forget_folders)

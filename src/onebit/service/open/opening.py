@@ -20,25 +20,24 @@ except ImportError as _error:
         f"onebit.open needs {_error.name}, as the service does: {install_command('serve')}"
     ) from None
 
-from onebit.contract.validation import ClassName, checked_classes, checked_count, is_encodable
+from onebit.contract.validation import ClassName, checked_classes, is_encodable
 from onebit.service.core.task_changes import check_new, make_task_info
 from onebit.service.errors import ConflictError
-from onebit.service.open.arguments import checked
+from onebit.service.open.arguments import validate
 from onebit.service.open.folder import OpenFolder
 from onebit.service.open.task import OpenTask
 from onebit.service.replies import Mode, Silence
-from onebit.service.requests import NewTask
+from onebit.service.requests import TASK_NAME, NewTask
 from onebit.service.settings import Settings
 from onebit.service.store.base import is_address, store_at
 from onebit.service.store.errors import LogError
 from onebit.service.store.reader import Reader
-from onebit.service.task import TaskInfo, resolve_floor
+from onebit.service.task import TaskInfo
 
 if TYPE_CHECKING:
     from onebit.service.open.node import OpenNode
 
 ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
-NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 Features = int | Literal["dict", "text"] | Mapping[str, Any]
 
 
@@ -48,8 +47,6 @@ def open(  # noqa: A001 -- as the file of that name is opened; what a task has
     *,
     classes: int | Iterable[ClassName] | None = None,
     features: Features | None = None,
-    text: bool = False,
-    hash_bits: int | None = None,
     learner: str | None = None,
     parameters: Mapping[str, Any] | None = None,
     exploration_floor: float | None = None,
@@ -61,16 +58,14 @@ def open(  # noqa: A001 -- as the file of that name is opened; what a task has
     sure: float | None = None,
     risk: float | None = None,
     durable: Literal["always", "soon"] = "always",
-    snapshot_every: int = Settings.snapshot_every,
-    keep_snapshots: int = Settings.keep_snapshots,
 ) -> OpenTask:
     """Open a task of a folder in this process, or create it: the service without HTTP, on the same folder.
 
     The path may also be the address of a database, `postgresql://...`: then this process is one of its nodes.
 
     An existing task continues, and needs only the path, plus its name if there are several tasks; an option that contradicts it is
-    refused. A new one needs `classes` and the form of x: `features` as a number of features, `text=True`, or `features="dict"` for names and
-    numbers. It is named after its folder unless `task` is given.
+    refused. A new one needs `classes` and the form of x: `features` is the number of numbers in x, "dict" for names and numbers, "text", or a
+    full description such as {"kind": "text", "hash_bits": 20}. It is named after its folder unless `task` is given.
 
     Side effects: the folder is created if missing, and locked until the last of its open tasks is closed, since it has one owner at a time,
     this process or `onebit serve`; a few threads are started; the learner may be compiled into the user's cache. With `durable="always"` a
@@ -79,15 +74,15 @@ def open(  # noqa: A001 -- as the file of that name is opened; what a task has
     there `"soon"` does not wait for its disk, and a crash of the database may lose the last second.
 
     >>> import onebit, tempfile
-    >>> with onebit.open(tempfile.mkdtemp(), "tickets", classes=["mail", "web"], text=True, seed=1) as task:
+    >>> with onebit.open(tempfile.mkdtemp(), "tickets", classes=["mail", "web"], features="text", seed=1) as task:
     ...     decision = task.decide("the page is blank")
     ...     task.feedback(decision, right=True).status
     'accepted'
     """
-    _refuse_unusable(path, text, parameters, durable)
+    _refuse_unusable(path, parameters, durable)
     wanted = {
         "classes": classes if classes is None or isinstance(classes, int) else list(checked_classes(classes)),
-        "features": _features(features, text, hash_bits),
+        "features": _describe_features(features),
         "learner": learner,
         "parameters": None if parameters is None else dict(parameters),
         "exploration_floor": exploration_floor,
@@ -100,10 +95,6 @@ def open(  # noqa: A001 -- as the file of that name is opened; what a task has
         "risk": risk,
     }
     given = {name: value for name, value in wanted.items() if value is not None}
-    options: dict[str, Any] = {
-        "snapshot_every": checked_count("snapshot_every", snapshot_every),
-        "keep_snapshots": checked_count("keep_snapshots", keep_snapshots),
-    }
     name = store_at(path).name
     is_soon = durable == "soon"
     try:
@@ -111,10 +102,15 @@ def open(  # noqa: A001 -- as the file of that name is opened; what a task has
             if is_address(str(path)):
                 from onebit.service.open.node import OpenNode
 
-                log: OpenFolder | OpenNode = OpenNode(Settings(data=Path(), log=str(path), **options), is_soon)
+                log: OpenFolder | OpenNode = OpenNode(Settings(data=Path(), log=str(path)), is_soon)
             else:
-                settings = Settings(data=Path(path), **options)
-                _check_before_creating(settings, task, given)
+                settings = Settings(data=Path(path))
+                if settings.data.is_file():
+                    raise InputError(f"{name} is a file, but must be a folder, or the name of a new one")
+                if not settings.data.exists():  # check the task before its folder is created
+                    _refuse_incomplete(name, task, [], given)
+                    new = make_task_info(_build_new_task(name, settings.data, task, given), 1, 0.0)
+                    check_new(new, settings.max_task_memory)
                 log = OpenFolder.acquire(settings, is_soon)
             undo.callback(log.leave)
             opened = _open_task(log, task, given)
@@ -124,118 +120,90 @@ def open(  # noqa: A001 -- as the file of that name is opened; what a task has
     return opened
 
 
-def _refuse_unusable(path: object, text: object, parameters: object, durable: object) -> None:
+def _refuse_unusable(path: object, parameters: object, durable: object) -> None:
     """Raise InputError for a path or an option that is never valid."""
     name = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(name, str) or not name or not is_encodable(name) or "\0" in name:
         raise InputError(f"the path is {brief(name)}, but must be that of a folder, or the address postgresql://...")
     if ADDRESS.match(name) and not is_address(name):
         raise InputError(f"the path is {brief(name)}, but of databases only PostgreSQL can be used: postgresql://...")
-    if not isinstance(text, bool):
-        raise InputError(f"text is {brief(text)}, but must be True or False")
     if parameters is not None and not isinstance(parameters, Mapping):
         raise InputError(f"parameters is {brief(parameters)}, but must be a dict of names and values")
     if durable not in ("always", "soon"):
         raise InputError(f"durable is {brief(durable)}, but must be 'always' or 'soon'")
 
 
-def _check_before_creating(settings: Settings, name: str | None, given: dict[str, Any]) -> None:
-    """Check a new task before its folder is created; raise InputError if it is invalid."""
-    if settings.data.is_file():
-        raise InputError(f"{settings.data} is a file, but must be a folder, or the name of a new one")
-    if not settings.data.exists():
-        _refuse_incomplete(str(settings.data), name, [], given)
-        new = _new(str(settings.data), settings.data, name, given)
-        check_new(make_task_info(new, 1, 0.0), settings.max_task_memory)
-
-
 def _open_task(log: OpenFolder | OpenNode, name: str | None, given: dict[str, Any]) -> OpenTask:
     """Open a task of a log that this process has opened; create it if it does not exist."""
     with log.opening, closing(log.store.reader()) as reader:
-        info = _found(reader, log.where, name, given)
+        info = _find_task(reader, log.where, name, given)
         while info is None:
             with suppress(ConflictError):  # another node was faster
-                log.create(_new(log.where, log.folder, name, given))
-            info = _found(reader, log.where, name, given)
+                log.create(_build_new_task(log.where, log.folder, name, given))
+            info = _find_task(reader, log.where, name, given)
         _refuse_contradictions(info, given)
         return OpenTask(log, log.restore_task(info, reader))
 
 
-def _features(features: Features | None, text: bool, hash_bits: int | None) -> dict[str, Any] | None:
+def _describe_features(features: Features | None) -> dict[str, Any] | None:
     """Return the features of a task in the form of a request, or None if they are not given."""
-    if text:
-        if features not in (None, "text"):
-            raise InputError(f"text=True says what x is, and features={features!r} something else: give one of them")
-        features = "text"
     if features is None or isinstance(features, Mapping):
-        if hash_bits is not None:
-            raise InputError("hash_bits is for texts and dicts: give text=True or features='dict' with it")
         return None if features is None else dict(features)
-    if isinstance(features, str):
-        return {"kind": features} | ({} if hash_bits is None else {"hash_bits": hash_bits})
-    if hash_bits is not None:
-        raise InputError("hash_bits is for texts and dicts, and features says that x is numbers")
-    return {"kind": "numbers", "size": features}
+    return {"kind": features} if isinstance(features, str) else {"kind": "numbers", "size": features}
 
 
-def _found(reader: Reader, where: str, name: str | None, given: dict[str, Any]) -> TaskInfo | None:
+def _find_task(reader: Reader, where: str, name: str | None, given: dict[str, Any]) -> TaskInfo | None:
     """Return the requested task, or None if it does not exist and can be created.
 
     Raises InputError if it is ambiguous, quarantined, or too little is given to create it.
     """
-    tasks, damaged = reader.tasks()
-    there = [one for one in tasks if one.deleted is None]
-    broken = [one for one in damaged if not one.deleted]
-    if name is None and len(there) + len(broken) > 1:
-        names = ", ".join(map(repr, [*(one.name for one in there), *(one.name for one in broken)]))
+    all_tasks, damaged = reader.tasks()
+    tasks = [task for task in all_tasks if task.deleted is None]
+    quarantined = [task for task in damaged if not task.deleted]
+    if name is None and len(tasks) + len(quarantined) > 1:
+        names = ", ".join(map(repr, [*(task.name for task in tasks), *(task.name for task in quarantined)]))
         raise InputError(f"{where} has several tasks, {names}: give task=..., the name of one")
-    for gone in broken:
-        if name in (None, gone.name):
-            raise InputError(f"the task is quarantined: {gone.reason}")
-    found = [one for one in there if name in (None, one.name)]
-    if found:
-        return found[0]
-    _refuse_incomplete(where, name, there, given)
+    for damage in quarantined:
+        if name in (None, damage.name):
+            raise InputError(f"the task is quarantined: {damage.reason}")
+    for task in tasks:
+        if name in (None, task.name):
+            return task
+    _refuse_incomplete(where, name, tasks, given)
     return None
 
 
-def _refuse_incomplete(where: str, name: str | None, there: Sequence[TaskInfo], given: Mapping[str, Any]) -> None:
+def _refuse_incomplete(where: str, name: str | None, tasks: Sequence[TaskInfo], given: Mapping[str, Any]) -> None:
     """Raise InputError if `classes` or `features` are missing to create a task."""
     if "classes" in given and "features" in given:
         return
-    missing = "features (the number of them, text=True, or features='dict')" if "classes" in given else "classes"
-    if name is None or not there:
+    missing = "features (the number of them, 'text' or 'dict')" if "classes" in given else "classes"
+    if name is None or not tasks:
         raise InputError(f"there is no task in {where} yet: give {missing}, to create one")
-    known = nearest(name, [one.name for one in there])
+    known = nearest(name, [task.name for task in tasks])
     raise InputError(f"there is no task {name!r} in {where}; {known}; or give {missing}, to create it")
 
 
-def _new(where: str, folder: Path | None, name: str | None, given: dict[str, Any]) -> NewTask:
+def _build_new_task(where: str, folder: Path | None, name: str | None, given: dict[str, Any]) -> NewTask:
     """Return the task to create; without a name it gets that of its folder."""
     if name is None:
         if folder is None:
             raise InputError(f"there is no task in {where} yet: give task=..., the name of the new one")
         name = folder.resolve().name
-        if not NAME.fullmatch(name):
+        if not re.fullmatch(TASK_NAME, name):
             raise InputError(
                 f"the folder is called {name!r}, which cannot be the name of a task: give task=..., another one"
             )
-    return checked(NewTask, {"name": name, **given})
+    return validate(NewTask, {"name": name, **given})
 
 
 def _refuse_contradictions(info: TaskInfo, given: dict[str, Any]) -> None:
     """Raise InputError if an option differs from the existing task."""
-    if "exploration_floor" in given:
-        given = {**given, "exploration_floor": resolve_floor(info.learner, given["exploration_floor"])}
+    known = {"name": info.name, "classes": info.classes, "features": info.features, "learner": info.learner}
+    wanted = make_task_info(validate(NewTask, {**known, **given}), info.number, info.created_at)
     for option, value in given.items():
-        there: Any = getattr(info, option)
-        if option == "classes" and isinstance(value, int):
-            value = list(range(value))  # noqa: PLW2901
-        if option == "features":
-            task = checked(NewTask, {"name": info.name, "classes": 2, "features": value})
-            value = task.features.model_dump()  # noqa: PLW2901
-        if there != value:
+        if getattr(wanted, option) != getattr(info, option):
             raise InputError(
-                f"task {info.name!r} has {option} {getattr(info, option)!r}, and {option} {given[option]!r} was given: leave it out, to go on "
+                f"task {info.name!r} has {option} {getattr(info, option)!r}, and {option} {value!r} was given: leave it out, to go on "
                 "with the task as it is; task.change changes what can be changed"
             )

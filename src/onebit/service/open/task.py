@@ -29,7 +29,7 @@ from onebit.service.errors import InvalidError, NotFoundError, TaskQuarantinedEr
 from onebit.service.inputs import is_storable
 from onebit.service.maintenance.export import Written, as_object, write
 from onebit.service.maintenance.log_reader import LogReader, evaluation
-from onebit.service.open.arguments import checked, parse_decision_options, plain_input, require_id
+from onebit.service.open.arguments import parse_decision_options, require_id, to_plain_input, validate
 from onebit.service.requests import Change, FeedbackRequest, NewLearner
 from onebit.service.store.errors import LogError
 from onebit.service.store.rows import BadRecordError
@@ -113,7 +113,7 @@ class OpenTask:
         """
         if id is not None:
             require_id(id)
-        request = ProgramRequest(plain_input(self._task, x), id)
+        request = ProgramRequest(to_plain_input(self._task, x), id)
         if among is not None or complete or sure is not None or risk is not None:
             request = request._replace(**parse_decision_options(among, complete, sure, risk))
         return self._decide((request,), single=True)[0]
@@ -136,12 +136,13 @@ class OpenTask:
         rows = list(X)
         if ids is not None and len(ids) != len(rows):
             raise InputError(f"there are {len(ids)} ids for {len(rows)} rows")
-        for one in ids or ():
-            require_id(one)
+        for id in ids or ():  # noqa: A001
+            require_id(id)
         terms = parse_decision_options(among, complete, sure, risk)
         given: Sequence[str | None] = ids or [None] * len(rows)
         requests = [
-            ProgramRequest(plain_input(self._task, x), one, **terms) for x, one in zip(rows, given, strict=True)
+            ProgramRequest(to_plain_input(self._task, x), id, **terms)
+            for x, id in zip(rows, given, strict=True)  # noqa: A001
         ]
         return self._decide(requests, single=False) if rows else []
 
@@ -164,7 +165,7 @@ class OpenTask:
         more: dict[str, Any] = {}
         if shown is not None or shown_propensity is not None or revise:
             more = {"shown": shown, "shown_propensity": shown_propensity, "revise": revise}
-        return self._hear((_parse_feedback(id, right, reward, truth, **more),), single=True)[0]
+        return self._record_feedback((_parse_feedback(id, right, reward, truth, **more),), single=True)[0]
 
     def feedback_many(
         self,
@@ -183,12 +184,12 @@ class OpenTask:
         for column in columns:
             if len(column) != len(ids):
                 raise InputError(f"there are {len(column)} answers for {len(ids)} decisions")
-        said = [_parse_feedback(one, *answers, revise=revise) for one, *answers in zip(ids, *columns, strict=True)]
-        return self._hear(said, single=False) if said else []
+        requests = [_parse_feedback(id, *answers, revise=revise) for id, *answers in zip(ids, *columns, strict=True)]  # noqa: A001
+        return self._record_feedback(requests, single=False) if requests else []
 
     def withdraw(self, id: Named) -> FeedbackOutcome:  # noqa: A002
         """Withdraw the feedback on a decision: the learner is rebuilt as if it had never been given."""
-        return self._hear((_parse_feedback(id, withdraw=True),), single=True)[0]
+        return self._record_feedback((_parse_feedback(id, withdraw=True),), single=True)[0]
 
     # --- what there is to see --------------------------------------------------------------------------------------
 
@@ -207,11 +208,11 @@ class OpenTask:
         """Return the newest decisions of the log, or the newest before a `seq`."""
         with self._settled():
             served = self._served
-            return [as_object(one, served.texts) for one in self._log.reader.newest(served.info, limit, before)]
+            return [as_object(row, served.texts) for row in self._log.reader.newest(served.info, limit, before)]
 
     def decision(self, id: Named) -> dict[str, Any]:  # noqa: A002
         """Return one decision of the log, with its feedback if there is any."""
-        identity = _identity(id)
+        identity = _decision_id(id)
         with self._settled():
             served = self._served
             logged = self._log.reader.decision(served.info, identity) if is_storable(identity) else None
@@ -223,7 +224,7 @@ class OpenTask:
         """Write the log of the task to a file, as `onebit export` does; return the number of decisions."""
         if format not in ("ndjson", "parquet", "vw"):
             raise InputError(f"format is {format!r}, but must be 'ndjson', 'parquet' or 'vw'")
-        with self._copy() as log, open_atomically(Path(path)) as file:
+        with self._open_log() as log, open_atomically(Path(path)) as file:
             info = log.task(self.name)
             return write(file, format, log.logged(info), info)
 
@@ -239,7 +240,7 @@ class OpenTask:
 
         The same as `onebit evaluate`.
         """
-        with self._copy() as log:
+        with self._open_log() as log:
             return evaluation(log, log.task(self.name), learner, parameters or {}, exploration_floor, seed)
 
     # --- changes, and the end --------------------------------------------------------------------------------------
@@ -249,7 +250,7 @@ class OpenTask:
 
         Settings: add_classes, remove_classes, mode, deadline_s, silence, revise_within, sure, risk.
         """
-        change = checked(Change, what)
+        change = validate(Change, what)
         with self._reading():
             if requested_changes(change):
                 self._log.change(self._task, change)
@@ -269,7 +270,7 @@ class OpenTask:
         nothing has changed.
         """
         asked = {"learner": learner, "exploration_floor": exploration_floor, "seed": seed}
-        new = checked(NewLearner, asked if parameters is None else {**asked, "parameters": dict(parameters)})
+        new = validate(NewLearner, asked if parameters is None else {**asked, "parameters": dict(parameters)})
         with self._reading():
             self._log.switch(self._task, new)
         return self.info()
@@ -311,7 +312,7 @@ class OpenTask:
             served = self._served
             return [as_decision(served, row, request.x) for row, request in zip(rows, requests, strict=True)]
 
-    def _hear(self, requests: Sequence[FeedbackRequest], *, single: bool) -> list[FeedbackOutcome]:
+    def _record_feedback(self, requests: Sequence[FeedbackRequest], *, single: bool) -> list[FeedbackOutcome]:
         with self._reading():
             core = self._log.core
             return self._log.run(
@@ -341,7 +342,7 @@ class OpenTask:
             yield
 
     @contextlib.contextmanager
-    def _copy(self) -> Iterator[LogReader]:
+    def _open_log(self) -> Iterator[LogReader]:
         """Open the log as it is now, for reading; the task goes on meanwhile."""
         with self._reading():
             with self._log.settled(self._task):
@@ -349,7 +350,7 @@ class OpenTask:
             with LogReader(self._log.address) as log:
                 yield log
 
-    def _forked(self) -> None:
+    def _close_after_fork(self) -> None:
         """Close the task in a forked child, which has neither its threads nor its lock."""
         self._closed = (
             f"task {self.name!r} was opened by another process, of which this one is a fork: open a log of its own here"
@@ -357,7 +358,7 @@ class OpenTask:
         self._log.release_after_fork()
 
 
-def _identity(given: Named) -> str:
+def _decision_id(given: Named) -> str:
     identity = given.id if isinstance(given, Decision) else given
     if not isinstance(identity, str):
         raise InvalidError(f"id is {identity!r}, but must be a text, or a decision of this task", "id")
@@ -374,11 +375,11 @@ def _parse_feedback(
     """Return feedback arguments as a checked request."""
     if isinstance(right, np.bool_):
         right = bool(right)
-    said = {"id": _identity(given), **more}
+    fields = {"id": _decision_id(given), **more}
     for name, answer in (("right", right), ("reward", reward), ("truth", truth)):
         if answer is not None:
-            said[name] = answer
-    return checked(FeedbackRequest, said)
+            fields[name] = answer
+    return validate(FeedbackRequest, fields)
 
 
 def _close_all() -> None:
@@ -388,11 +389,10 @@ def _close_all() -> None:
             all_of_them.callback(task.close)
 
 
-def _forget_all() -> None:
+def _close_all_after_fork() -> None:
     for task in list(_OPEN):
-        task._forked()
+        task._close_after_fork()
 
 
 atexit.register(_close_all)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_all)
+os.register_at_fork(after_in_child=_close_all_after_fork)
