@@ -20,7 +20,7 @@ import onebit
 from onebit.checks.examples import rows
 from onebit.cli import main
 from onebit.experiments.executors import Executor, make_executor
-from onebit.experiments.executors.threads import processor
+from onebit.experiments.trials.cost import processor
 from onebit.experiments.trials.records import FILE, read_records
 from onebit.rules import rule_named
 from tests.cli.call import Call

@@ -344,7 +344,7 @@ def test_a_setting_that_failed_is_not_chosen_and_is_listed() -> None:
             "pab", "synsep10", grid={"aggressiveness": [0.001, 1.0]}, rounds=9000, runs=2, fresh_runs=1
         )
     assert "2 runs failed (pab aggressiveness=1: " in repr(found)
-    assert "But 2 runs failed" in found._repr_html_()
+    assert "But 2 runs failed" in page_html(found.page())
     assert found.summaries[1] is None
     assert found.best == {"aggressiveness": 0.001}
     assert [row.options for row in found.failures] == [{"aggressiveness": 1.0}] * 2

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +15,14 @@ from onebit.contract.validation import MAX_RUNS, checked_count, checked_seed
 from onebit.data.streams import Stream, stream, stream_parameters
 from onebit.errors import InputError, brief
 from onebit.experiments.drawing import describe_score, draw_curves
+from onebit.experiments.pages import comparison_page
 from onebit.experiments.report import Page
+from onebit.experiments.report.figures import figure
 from onebit.experiments.report.html import save_page
 from onebit.experiments.run import describe_constant
 from onebit.experiments.runner import TrialCollector, describe_failures, refuse_or_warn, run_experiment
 from onebit.experiments.statistics import MeanEstimate, Summary
-from onebit.experiments.trials import ComparisonEntry, Progress, Trial, make_entry
+from onebit.experiments.trials import ComparisonEntry, Progress, Trial, format_options, make_entry
 from onebit.experiments.trials.cost import Cost
 from onebit.experiments.trials.records import Record, frame
 from onebit.learner.learner import Learner
@@ -42,7 +45,7 @@ class DataResult:
     summaries: list[Summary]
     failures: list[Record]
 
-    @property
+    @cached_property
     def best(self) -> Summary | None:
         """The best learner with bandit feedback, or the best of all if none has bandit feedback."""
         bandits = [summary for summary in self.summaries if not summary.full_information]
@@ -122,11 +125,6 @@ class Comparison:
         failures = f"; {describe_failures(self.failures)}" if self.failures else ""
         return f"Comparison({self.runs} runs; best on {'; '.join(winners)}{failures})"
 
-    def _repr_html_(self) -> str:
-        from onebit.experiments.pages import comparison_html
-
-        return comparison_html(self)
-
     @property
     def finding(self) -> str:
         """The result in a sentence or two: the best learner per stream, and those not distinguishable from it."""
@@ -159,15 +157,11 @@ class Comparison:
 
     def plot(self, data: int | str = 0, measure: str = "played", logarithmic: bool = False) -> Figure:
         """Plot the error curves on one stream as a matplotlib figure."""
-        from onebit.experiments.report.figures import figure
-
         result = self[data]
         return figure(draw_curves(result.stream.name, result.summaries, logarithmic), measure)
 
     def page(self) -> Page:
         """Build the result page: the finding, then curves and a table for each stream."""
-        from onebit.experiments.pages import comparison_page
-
         return comparison_page(self)
 
 
@@ -325,7 +319,7 @@ def _describe_rivals(rivals: Sequence[Summary]) -> str:
     """Return a clause naming the learners that the paired test cannot tell from the best one."""
     names = []
     for summary in rivals:
-        options = summary.entry.options_text
+        options = format_options(summary.entry.options)
         names.append(f"`{summary.entry.rule.name}`" + (f" ({options})" if options else ""))
     if len(names) > MOST_NAMED:
         names = [*names[:MOST_NAMED], f"{len(names) - MOST_NAMED} more"]

@@ -171,7 +171,13 @@ def _heat_map(sweep: Sweep, y_name: str, x_name: str | None) -> HeatMap:
         y_name,
         y_labels,
         [[None if summary is None else 100 * summary.loss.mean for summary in row] for row in rows],
-        [["failed" if summary is None else _short_score(summary) for summary in row] for row in rows],
+        [
+            [
+                "failed" if one is None else f"{one.reward.mean:.3f}" if rewarded else f"{100 * one.error.mean:.1f}"
+                for one in row
+            ]
+            for row in rows
+        ],
         (axes[0].index(sweep.best[y_name]), 0 if x_name is None else axes[1].index(sweep.best[x_name])),
         note,
     )
@@ -181,8 +187,3 @@ def _summary_at(sweep: Sweep, **setting: Any) -> Summary | None:
     """Return the summary of the best setting with some of its parameters changed."""
     assert sweep.best is not None
     return sweep.summaries[sweep.grid.position({**sweep.best, **setting})]
-
-
-def _short_score(summary: Summary) -> str:
-    """Format the value that a setting is ranked by for a heat map cell."""
-    return f"{summary.reward.mean:.3f}" if summary.rewarded else f"{100 * summary.error.mean:.1f}"

@@ -127,10 +127,14 @@ class TrialCollector:
             if len(self._records) > count:
                 self._seconds += time.perf_counter() - started
 
+    def has_record(self, trial: Trial) -> bool:
+        """Return True if a trial has a record already, so that it is not run again."""
+        return self._stored.get(trial) is not None
+
     @property
     def cost(self) -> Cost:
         """The cost of the trials that were run now, and the number of those that had records already."""
-        return Cost(self._executor.resources, self._rounds, self._seconds, self._found)
+        return Cost(self._executor.where, self._rounds, self._seconds, self._found)
 
     def records_of(self, trials: Iterable[Trial]) -> list[Record]:
         """Return the records of those of the trials that were run, failed or not, in order."""
@@ -163,6 +167,6 @@ def run_experiment(
         collector = TrialCollector(records, executor, progress, callback)
         try:
             collect(collector)
+            return build_result(collector)
         except KeyboardInterrupt:
             raise Stopped(build_result(collector)) from None
-        return build_result(collector)

@@ -16,9 +16,11 @@ from onebit.contract.parameters import named_parameters, require_known
 from onebit.contract.validation import MAX_RUNS, checked_count, checked_seed
 from onebit.data.streams import Stream, stream, stream_parameters
 from onebit.errors import InputError, brief
-from onebit.experiments.drawing import describe_score
+from onebit.experiments.drawing import describe_score, draw_sweep
 from onebit.experiments.grid import Grid, is_numeric
+from onebit.experiments.pages import sweep_page
 from onebit.experiments.report import Page
+from onebit.experiments.report.figures import figure
 from onebit.experiments.report.html import save_page
 from onebit.experiments.runner import Callback, TrialCollector, describe_failures, refuse_or_warn, run_experiment
 from onebit.experiments.statistics import Summary
@@ -61,16 +63,16 @@ class Sweep:
             return None
         return dict(zip(self.grid.axes, self.grid.points[self.chosen], strict=True))
 
+    @property
+    def fresh_seed(self) -> int:
+        """The first seed of the fresh streams."""
+        return self.seed + FRESH
+
     def __repr__(self) -> str:
         fresh = "" if self.fresh is None else f", {describe_score(self.fresh)} on fresh streams"
         failures = f"; {describe_failures(self.failures)}" if self.failures else ""
         settings = f"{format_count(len(self.grid.entries), 'setting')}; best {self.best}{fresh}{failures}"
         return f"Sweep({self.grid.rule.name} on {self.stream.name}, {settings})"
-
-    def _repr_html_(self) -> str:
-        from onebit.experiments.pages import sweep_html
-
-        return sweep_html(self)
 
     def save(self, folder: str | Path | None = None) -> Path:
         """Write the page and its figures and return the path of the page.
@@ -120,15 +122,10 @@ class Sweep:
 
     def plot(self) -> Figure:
         """Plot the sensitivity curve of one parameter, or the heat map of two, with matplotlib."""
-        from onebit.experiments.drawing import draw_sweep
-        from onebit.experiments.report.figures import figure
-
         return figure(draw_sweep(self))
 
     def page(self) -> Page:
         """Build the result page: the chosen setting's result on fresh streams, figures, all settings."""
-        from onebit.experiments.pages import sweep_page
-
         return sweep_page(self)
 
     def edges(self) -> list[str]:

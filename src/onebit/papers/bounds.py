@@ -6,7 +6,7 @@ The lower bounds hold for every learner.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from onebit.data.streams import Stream
@@ -22,7 +22,7 @@ from onebit.papers.verdicts import ItemResult, Status, Verdict
 from onebit.rules import chosen_rules
 from onebit.theory.adversaries import Adversary, Forced, fresh_learner
 from onebit.theory.mistakes import FEW, CheckedBound, check_bounds, mistake_curves
-from onebit.theory.rounds import fix_rounds, read_rounds
+from onebit.theory.rounds import read_rounds
 from onebit.theory.setting import Setting
 from onebit.theory.theorems import Promises, check_theorems, compute_promises
 
@@ -39,9 +39,9 @@ class BoundsMeasurement(Measurement):
 
     def take(self, learner: Learner, trial: Trial) -> dict[str, Any]:
         """Compute the bounds; return plain values that `Promises.from_dict` reads."""
-        rounds = read_rounds(trial.stream, None, trial.seed, {})
+        rounds = read_rounds(trial.stream, trial.seed)
         entry, marks = trial.entry, choose_marks(rounds.count)
-        return compute_promises(Setting(entry.rule, entry.options, rounds, self.runs, trial.seed, marks)).to_dict()
+        return asdict(compute_promises(Setting(entry.rule, entry.options, rounds, self.runs, trial.seed, marks)))
 
 
 class BoundsPlan(ItemPlan):
@@ -49,21 +49,16 @@ class BoundsPlan(ItemPlan):
 
     def __init__(self, item: PaperItem, streams: PaperStreams, quick: bool) -> None:
         super().__init__(item, streams, quick)
-        self.fixed = {
-            name: one if isinstance(one, OnebitError) else fix_rounds(one, 0) for name, one in self.streams.items()
+        self.streams = {
+            name: read_rounds(given, 0).as_stream() if isinstance(given, Stream) else given
+            for name, given in self.streams.items()
         }
         for learner in item.learners:
             for data in item.data:
                 check_theorems(make_entry(learner.rule, learner.options_on(data.name)))
 
-    def trials(self) -> list[Trial]:
-        return [
-            trial
-            for name, fixed in self.fixed.items()
-            for learner in self.item.learners
-            if isinstance(fixed, Stream)
-            for trial in self._trials(learner, name, fixed)
-        ]
+    def trials_on(self, data: str, given: Stream) -> list[Trial]:
+        return [trial for learner in self.item.learners for trial in self._trials(learner, data, given)]
 
     def _trials(self, learner: PaperLearner, data: str, fixed: Stream) -> list[Trial]:
         """Return the trials of a learner; the first one also computes the bounds."""
@@ -74,7 +69,7 @@ class BoundsPlan(ItemPlan):
     def result(self, collector: TrialCollector) -> ItemResult:
         verdicts: list[Verdict] = []
         parts: list[Part] = []
-        for name, fixed in self.fixed.items():
+        for name, fixed in self.streams.items():
             for learner in self.item.learners:
                 if isinstance(fixed, OnebitError):
                     verdicts.append(self.unmeasured(name, learner.name))
@@ -173,7 +168,6 @@ class AdversaryPlan(ItemPlan):
         return Forced(
             adversary,
             name,
-            {},
             tuple(record.measured["mistakes"] for record in records),
             tuple(round(record.error * adversary.rounds) for record in records),
             min(record.measured["margin"] for record in records),

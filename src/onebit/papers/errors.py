@@ -29,13 +29,9 @@ class ErrorsPlan(ItemPlan):
             for data in item.data:
                 self.entries[learner.name, data.name] = make_entry(learner.rule, learner.options_on(data.name))
 
-    def trials(self) -> list[Trial]:
-        found = []
-        for name, streamed in self.streams.items():
-            if isinstance(streamed, Stream):
-                entries = [self.entries[learner.name, name] for learner in self.item.learners]
-                found += [Trial(entry, streamed, seed) for seed in range(self.runs) for entry in entries]
-        return found
+    def trials_on(self, data: str, given: Stream) -> list[Trial]:
+        entries = [self.entries[learner.name, data] for learner in self.item.learners]
+        return [Trial(entry, given, seed) for seed in range(self.runs) for entry in entries]
 
     def summary(self, collector: TrialCollector, learner: str, data: str) -> Summary | Status:
         """Summarise a learner's runs on a data set, or return the status that says why there are none."""
@@ -154,11 +150,10 @@ class ClaimsPlan(ErrorsPlan):
     def trials(self) -> list[Trial]:
         """Return the trials of each claim's learners on its data, with every seed."""
         pairs = {(name, data) for claim in self.item.claims for name in claim.learners for data in claim.compared_on}
-        entries = [(self.entries[name, data], self.streams[data]) for name, data in sorted(pairs)]
         return [
-            Trial(entry, given, seed)
-            for entry, given in entries
-            if isinstance(given, Stream)
+            Trial(self.entries[name, data], given, seed)
+            for name, data in sorted(pairs)
+            if isinstance(given := self.streams[data], Stream)
             for seed in range(self.runs)
         ]
 

@@ -36,15 +36,9 @@ class GridPlan(ItemPlan):
                     axes[name] = axes[name] if value in axes[name] else sorted([*axes[name], value])
                 self.grids[learner.name, data.name] = Grid(learner.rule, axes, learner.options_on(data.name))
 
-    def trials(self) -> list[Trial]:
-        return [
-            Trial(entry, streamed, seed, curve=False)
-            for name, streamed in self.streams.items()
-            if isinstance(streamed, Stream)
-            for seed in range(self.runs)
-            for learner in self.item.learners
-            for entry in self.grids[learner.name, name].entries
-        ]
+    def trials_on(self, data: str, given: Stream) -> list[Trial]:
+        entries = [entry for learner in self.item.learners for entry in self.grids[learner.name, data].entries]
+        return [Trial(entry, given, seed, curve=False) for seed in range(self.runs) for entry in entries]
 
     def result(self, collector: TrialCollector) -> ItemResult:
         verdicts: list[Verdict] = []

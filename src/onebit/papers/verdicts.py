@@ -124,7 +124,7 @@ class Reproduction:
     command: str
     folder: Path | None = field(repr=False)
     cost: Cost
-    measured_with: Sequence[str] = ()
+    measured_with: Sequence[str]
 
     def __repr__(self) -> str:
         return f"Reproduction({self.paper.name}: {self.summary})"
@@ -207,10 +207,7 @@ class Reproduction:
         intro = [*self.lacking(), self.paper.title, *([self.paper.note] if self.paper.note else []), self.summary]
         if self.verdicts:
             intro.append(HOW_JUDGED.replace("*", ""))
-        about = facts(self.folder, self.cost)
-        if self.measured_with:
-            about = {**about, "versions": "; ".join(self.measured_with)}
-            about.pop("machine")
+        about = {**facts(self.folder, self.cost), "measured with": "; ".join(self.measured_with)}
         asked = {"reproduce": self.paper.name, "items": [[result.item.name, result.runs] for result in self.results]}
         return Page(self.title, self.command, [Text(intro), *sections], about, asked)
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
-
-import numpy as np
-from numpy.typing import NDArray
 
 # proved: proved and not vacuous. vacuous: proved, but no run could break it. false: there is a counterexample. unproved: the proof
 # has a gap. unread: our text of the paper is damaged.
@@ -37,10 +34,10 @@ class Bound:
     assumptions: Mapping[str, float] = field(default_factory=dict)
     log_value: float | None = None
     of: str = "mistakes"
-    left: tuple[float, ...] | None = None
+    left: Sequence[float] | None = None
     applies: bool = True  # False if the theorem is about a different learner than the one run
     equal: bool = False
-    line: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
+    line: Sequence[float] | None = field(default=None, repr=False, compare=False)
 
     def judged(self, rounds: int) -> Bound:
         """Return the bound with its logarithm; call it vacuous if no run of so many rounds can break it.

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from onebit.contract.rule import Rule
 from onebit.contract.validation import MAX_RUNS, ClassName, checked_count, checked_seed
+from onebit.data.streams import stream
 from onebit.errors import InputError, brief, nearest
 from onebit.experiments.pages import facts
 from onebit.experiments.report import Badge, Band, Cell, Column, Curves, Number, Page, Part, Series, Table, Text
@@ -39,7 +40,7 @@ class CheckedBound:
     """A bound and what was measured: one number for each run measured."""
 
     bound: Bound
-    measured: tuple[float, ...]
+    measured: Sequence[float]
 
     @property
     def mean(self) -> MeanEstimate:
@@ -81,7 +82,7 @@ class CheckedBound:
 
 def check_bounds(errors: NDArray[np.float64], rounds: int, bounds: Sequence[Bound]) -> list[CheckedBound]:
     """Pair bounds with the mistakes of runs with these errors, or with what the theorem measures."""
-    mistakes = tuple(float(round(error * rounds)) for error in errors)
+    mistakes = [float(round(error * rounds)) for error in errors]
     return [CheckedBound(bound, mistakes if bound.left is None else bound.left) for bound in bounds]
 
 
@@ -102,7 +103,7 @@ def mistake_curves(
         lowest = min(lines.items(), key=lambda item: float(item[1][-1]))
         drawn["all rounds"] = Band(marks.astype(float).tolist())
         binding = dict([lowest]) if lowest[1][-1] < 3 * marks[-1] else {}
-    drawn |= {name: Band(line.tolist()) for name, line in binding.items()}
+    drawn |= {name: Band(line) for name, line in binding.items()}
     series = [Series(name, {"mistakes": band}) for name, band in drawn.items()]
     return Curves(title, marks.tolist(), "rounds", "mistakes", series)
 
@@ -219,23 +220,10 @@ def bounds(
     checked_count("runs", runs, MAX_RUNS)
     first_seed = checked_seed(seed)
     settings = {name: options.pop(name) for name in STREAM_SETTINGS if name in options}
-    if classes is not None:
-        settings["classes"] = classes
     entry = make_entry(rule, options)
     check_theorems(entry)
-    rounds = read_rounds(X, y, first_seed, settings)
-    result = run(
-        entry.rule,
-        rounds.X,
-        rounds.labels,
-        order="file",  # the rounds are in the stream's order already
-        runs=runs,
-        seed=first_seed,
-        classes=rounds.classes,
-        progress=progress,
-        **options,
-    )
-    result = Result(**{**vars(result), "data": rounds.name})
+    rounds = read_rounds(stream(X, y, classes=classes, **settings), first_seed)
+    result = run(entry.rule, rounds.as_stream(), runs=runs, seed=first_seed, progress=progress, **options)
     setting = Setting(entry.rule, entry.options, rounds, runs, first_seed, result.curve.rounds, groups)
     found = compute_promises(setting)
     kept = check_bounds(result.errors, rounds.count, found.bounds)

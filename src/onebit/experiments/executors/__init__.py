@@ -14,7 +14,6 @@ from onebit.engine.gpu.device import is_installed, trouble
 from onebit.errors import InputError, brief, nearest
 from onebit.experiments.executors.threads import ThreadsExecutor
 from onebit.experiments.trials import Progress, Trial
-from onebit.experiments.trials.cost import Resource
 from onebit.experiments.trials.records import Record
 
 EXECUTORS = {
@@ -33,8 +32,8 @@ class Executor(Protocol):
     """The interface of an executor: it runs trials and yields their records as they finish."""
 
     @property
-    def resources(self) -> tuple[Resource, ...]:
-        """The hardware that was used by all runs so far."""
+    def where(self) -> str:
+        """The hardware that was used by all runs so far, as text."""
 
     def run(self, trials: Sequence[Trial], progress: Progress) -> Generator[Record, None, None]:
         """Run the trials and yield their records in any order; report finished rounds to `progress`.

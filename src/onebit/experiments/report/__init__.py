@@ -157,15 +157,13 @@ class Scatter:
     labels: Sequence[int]
     classes: Sequence[str]
     note: str = ""
-    x_name: str = "first feature"
-    y_name: str = "second feature"
 
 
 @dataclass(frozen=True)
 class Regions:
     """The class that a learner predicts at each point of a rectangle, one row per y, and some points.
 
-    If `scores` are given, the line on which they are 0 is the boundary of one class.
+    The line on which the `scores` are 0 is the boundary of one class.
     """
 
     title: str
@@ -173,10 +171,8 @@ class Regions:
     y: Sequence[float]
     labels: Sequence[Sequence[int]]
     classes: Sequence[str]
-    scores: Sequence[Sequence[float]] | None = None
-    points: Scatter | None = None
-    x_name: str = ""
-    y_name: str = ""
+    scores: Sequence[Sequence[float]]
+    points: Scatter
     note: str = ""
 
 

@@ -44,31 +44,6 @@ def table_html(table: Table) -> str:
     )
 
 
-def plain_table_html(table: Table) -> str:
-    """Render a table for a notebook, without scripts or styles; the best cells are bold.
-
-    >>> plain_table_html(Table("", [Column("error")], [[Number(1.0, "1.00", "± 0.10", best=True)]]))
-    '<table><thead><tr><th>error</th></tr></thead><tbody><tr><td><b>1.00</b> ± 0.10</td></tr></tbody></table>'
-    """
-
-    def text(cell: Cell) -> str:
-        if isinstance(cell, str):
-            return rich(cell)
-        if isinstance(cell, Badge):
-            return escape(cell.text)
-        content = f"<b>{escape(cell.text)}</b>" if cell.best else escape(cell.text)
-        return f"{content} {escape(cell.interval)}" if cell.interval else content
-
-    bodies = ""
-    for group, rows in table.groups.items():
-        head = f'<tr><th colspan="{len(table.columns)}">{rich(group)}</th></tr>' if group else ""
-        lines = "".join(f"<tr>{''.join(f'<td>{text(cell)}</td>' for cell in cells)}</tr>" for cells in rows)
-        bodies += f"<tbody>{head}{lines}</tbody>"
-    caption = f"<caption>{rich(table.title)}</caption>" if table.title else ""
-    heads = "".join(f"<th>{rich(column.title)}</th>" for column in table.columns)
-    return f"<table>{caption}<thead><tr>{heads}</tr></thead>{bodies}</table>"
-
-
 def _spans(table: Table) -> list[tuple[float, float] | None]:
     """Return the range of each column that has intervals to draw, from 0 unless values are negative."""
     spans: list[tuple[float, float] | None] = []

@@ -51,13 +51,8 @@ class ComparisonEntry:
         return self.template.runtime.rule if isinstance(self.template, Learner) else self.template
 
     @property
-    def options_text(self) -> str:
-        """The options as text; empty for a learner with defaults."""
-        return format_options(self.options)
-
-    @property
     def title(self) -> str:
-        return f"{self.rule.name}, {self.options_text}" if self.options else self.rule.name
+        return f"{self.rule.name}, {format_options(self.options)}" if self.options else self.rule.name
 
     @cached_property
     def settings(self) -> dict[str, Any]:

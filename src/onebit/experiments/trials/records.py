@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from onebit.contract.installation import install_command
 from onebit.errors import InputError, MissingExtraError
 from onebit.experiments.trials import Outcome, Trial
-from onebit.version import VERSION
+from onebit.experiments.trials.cost import describe_platform
 
 if TYPE_CHECKING:
     import pandas
@@ -49,7 +49,7 @@ class Record:
     curve: dict[str, NDArray[Any]] | None  # `rounds`, and the mistakes up to each: `played`, `greedy`
     seconds: float
     on: str  # `CPU` or the name of the GPU
-    version: str
+    platform: str  # versions and machine
     code: str
     written: str
     reward: float | None = None  # mean reward of the labels played, if there are rewards
@@ -59,16 +59,6 @@ class Record:
     @property
     def failed(self) -> str | None:
         return self.why
-
-    @property
-    def rewarded(self) -> bool:
-        """True if classes had rewards from 0 to 1, and were not just right or wrong."""
-        return self.reward is not None
-
-    @property
-    def full_information(self) -> bool:
-        """True if the class was revealed to the learner in every round."""
-        return self.feedback == "full information"
 
     @property
     def rounds(self) -> int:
@@ -148,7 +138,7 @@ def make_record(outcome: Outcome) -> Record:
         curve=curve,
         seconds=outcome.seconds,
         on=outcome.on,
-        version=VERSION,
+        platform=describe_platform(),
         code=trial.entry.code,
         written=datetime.now(UTC).isoformat(timespec="seconds"),
         measured=outcome.measured or {},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -43,20 +43,10 @@ class Promises:
     bounds: list[Bound]
     notes: list[str]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values that `from_dict` reads."""
-        bounds = [{**asdict(one), "line": None if one.line is None else one.line.tolist()} for one in self.bounds]
-        return {"bounds": bounds, "notes": self.notes}
-
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> Promises:
-        """Undo `to_dict`."""
-        arrays: dict[str, Callable[[Any], Any]] = {"left": tuple, "line": np.array}
-        bounds = [
-            Bound(**{**one, **{name: make(one[name]) for name, make in arrays.items() if one[name] is not None}})
-            for one in plain["bounds"]
-        ]
-        return cls(bounds, plain["notes"])
+        """Return the promises of which `dataclasses.asdict` made these plain values."""
+        return cls([Bound(**bound) for bound in plain["bounds"]], plain["notes"])
 
 
 def check_theorems(entry: ComparisonEntry) -> None:

@@ -209,7 +209,7 @@ def losses_of_a_run(setting: Setting) -> Bound:
         value,
         assumptions={"U norm": norm, "C": float(params.aggressiveness), LOOKED_AT: float(count)},
         of=f"weighted losses in the first {count:,} rounds of the first run",
-        left=(progress(params, program, trace.scores),),
+        left=[progress(params, program, trace.scores)],
     )
 
 
@@ -324,7 +324,7 @@ def mistakes(setting: Setting) -> Bound:
             "leak": float(found.leak.sum()),
             "median gain": float(np.median(found.gain)),
         },
-        line=np.array([mistakes_bound(params, found, int(mark)) for mark in setting.marks]),
+        line=[mistakes_bound(params, found, int(mark)) for mark in setting.marks],
     )
 
 

@@ -34,7 +34,6 @@ from onebit.experiments.executors.gpu import GpuExecutor, gpu_executor, schedule
 from onebit.experiments.executors.threads import ThreadsExecutor
 from onebit.experiments.run import Stopped
 from onebit.experiments.trials import ComparisonEntry, Trial, make_entry
-from onebit.experiments.trials.cost import Cost
 from onebit.experiments.trials.records import FILE, read_records
 from onebit.rules import rule_named
 from tests.engine.gpu.imagined import NAME, Device, imagine
@@ -105,7 +104,7 @@ def test_rows_are_those_of_threads(name: str, gpu: Device) -> None:
     executor = gpu_executor(ThreadsExecutor())
     assert_same(come(executor, some, heard.append), on_threads(some))
     assert sum(heard) == sum(trial.stream.rounds for trial in some)
-    assert Cost(executor.resources).where == NAME
+    assert executor.where == NAME
     assert len(gpu.kernels) == len(ENTRIES) - 1, "two settings of a number are one kernel"
 
 
@@ -116,7 +115,7 @@ def test_sparse_rows_are_those_of_threads(late: bool, gpu: Device) -> None:
     entries = [ENTRIES[0], make_entry("bpa", {"bias": True}), make_entry("conservative-ova")]
     some, executor = trials(streamed, 2, entries), gpu_executor(ThreadsExecutor())
     assert_same(come(executor, some), on_threads(some))
-    assert Cost(executor.resources).where == NAME
+    assert executor.where == NAME
 
 
 @pytest.mark.parametrize(("name", "sent"), [("drawn", 6), ("given, shuffled", 2)])
@@ -190,8 +189,8 @@ def test_what_a_gpu_cannot_run_runs_on_threads_and_that_is_said(case: Case, gpu:
     assert_same(found, on_threads(some), on=None)
     assert found[case.trial.identity]["on"] == "CPU"
     assert found[others[0].identity]["on"] == NAME
-    assert Cost(executor.resources).where.startswith(f"{NAME} and 2 threads, ")
-    assert case.words in Cost(executor.resources).where
+    assert executor.where.startswith(f"{NAME} and 2 threads, ")
+    assert case.words in executor.where
     said = [one for one in announced if "runs on threads" in one]
     assert len(said) == 1
     assert said[0].startswith(f"{case.trial.entry.rule.name} on {case.trial.stream.name} runs on threads: ")
@@ -212,10 +211,7 @@ def test_what_is_too_large_runs_on_threads(gpu: Device, monkeypatch: pytest.Monk
     monkeypatch.setattr(Layout, "of", lambda *given: None)
     some, executor = trials(STREAMS["drawn"], 1, ENTRIES[:2]), gpu_executor(ThreadsExecutor())
     assert_same(come(executor, some), on_threads(some), on="CPU")
-    assert (
-        Cost(executor.resources).where
-        == f"{Cost(ThreadsExecutor().resources).where} (rows are too long, or classes too many)"
-    ), "none on the GPU"
+    assert executor.where == f"{ThreadsExecutor().where} (rows are too long, or classes too many)", "none on the GPU"
 
 
 @pytest.mark.parametrize("name", ["drawn", "given, shuffled", "drawn, shuffled"])
@@ -232,10 +228,7 @@ def test_rows_that_have_no_room_run_on_threads(name: str, gpu: Device, monkeypat
         monkeypatch.setattr(module, what, None)
     executor = gpu_executor(ThreadsExecutor())
     assert_same(come(executor, some), on_threads(some), on="CPU")
-    assert (
-        Cost(executor.resources).where
-        == f"{Cost(ThreadsExecutor().resources).where} (more rows than the GPU has room for)"
-    )
+    assert executor.where == f"{ThreadsExecutor().where} (more rows than the GPU has room for)"
     assert not gpu.kernels
 
 
@@ -248,7 +241,7 @@ def test_rows_without_memory_here_are_not_drawn_for_the_gpu(gpu: Device, monkeyp
     executor = gpu_executor(ThreadsExecutor())
     assert_same(come(executor, some), right, on="CPU")
     reason = "more rows than this machine has memory for at once"
-    assert Cost(executor.resources).where == f"{Cost(ThreadsExecutor().resources).where} ({reason})"
+    assert executor.where == f"{ThreadsExecutor().where} ({reason})"
     assert not gpu.kernels
 
 
@@ -259,10 +252,7 @@ def test_a_rule_that_does_not_compile_runs_on_threads(gpu: Device, announced: li
     assert_same(found, on_threads(some), on=None)
     on = {(found[one.identity]["learner"], found[one.identity]["on"]) for one in some}
     assert on == {(entry.rule.name, "CPU" if entry.rule.name == "banditron" else NAME) for entry in ENTRIES}
-    assert (
-        Cost(executor.resources).where
-        == f"{NAME} and {Cost(ThreadsExecutor().resources).where} (banditron does not compile for a GPU)"
-    )
+    assert executor.where == f"{NAME} and {ThreadsExecutor().where} (banditron does not compile for a GPU)"
     assert [one for one in announced if "runs on threads" in one] == [
         "banditron on strong2d runs on threads: banditron does not compile for a GPU"
     ]
@@ -295,7 +285,7 @@ def test_where_is_that_of_all_runs_so_far(gpu: Device, announced: list[str]) -> 
         gpu_executor(ThreadsExecutor()),
         trials(stream(X, Y), 1, [make_entry("banditron", {"dtype": "float64"})]),
     )
-    threads = f"{Cost(ThreadsExecutor().resources).where} (weights of 64 bits)"
+    threads = f"{ThreadsExecutor().where} (weights of 64 bits)"
     for some, where in (
         (exact, threads),
         (trials(STREAMS["drawn"], 1, ENTRIES[:1]), f"{NAME} and {threads}"),
@@ -303,7 +293,7 @@ def test_where_is_that_of_all_runs_so_far(gpu: Device, announced: list[str]) -> 
         (exact + trials(STREAMS["drawn"], 1, ENTRIES[:1]), f"{NAME} and {threads}"),
     ):
         come(executor, some)
-        assert Cost(executor.resources).where == where
+        assert executor.where == where
     assert sum("runs on threads" in one for one in announced) == 1
 
 
@@ -337,7 +327,7 @@ def test_what_the_device_refuses_is_explained_by_a_cpu(gpu: Device) -> None:
         assert found[trial.identity]["why"].startswith("row 17: x is too long for float32 weights")
         assert found[trial.identity]["on"] == "CPU"
     assert sum(heard) == sum(trial.stream.rounds for trial in bad + good)
-    assert "rounds are refused" in Cost(executor.resources).where
+    assert "rounds are refused" in executor.where
 
 
 def test_only_those_that_are_refused_go_to_threads(gpu: Device) -> None:
@@ -540,9 +530,7 @@ def test_auto_takes_the_gpu_only_where_it_pays(
     assert isinstance(executor, GpuExecutor)
     some = trials(stream("strong2d", rounds=rounds), 10, ENTRIES[:2])
     assert {fields["on"] for fields in come(executor, some).values()} == {where}
-    assert Cost(executor.resources).where == (
-        NAME if where == NAME else f"{Cost(ThreadsExecutor(2).resources).where} (few rounds)"
-    )
+    assert executor.where == (NAME if where == NAME else f"{ThreadsExecutor(2).where} (few rounds)")
     named = make_executor("gpu")
     assert {fields["on"] for fields in come(named, some).values()} == {NAME}, "asked for, it need not pay"
 
@@ -551,7 +539,7 @@ def test_a_sweep_whose_fresh_runs_do_not_pay_says_each_place_once(gpu: Device, m
     """Six tuning runs on two threads take 108 s, two fresh ones 36."""
     set_speeds(monkeypatch, replicate=36 / 50, kernel_s=0.0)
     found = swept(on="auto", threads=2)
-    assert found.cost.where == f"{NAME} and {Cost(ThreadsExecutor(2).resources).where} (few rounds)"
+    assert found.cost.where == f"{NAME} and {ThreadsExecutor(2).where} (few rounds)"
 
 
 @pytest.mark.parametrize("missing", ["is_installed", "trouble"])

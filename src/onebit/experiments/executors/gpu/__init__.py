@@ -14,7 +14,6 @@ from onebit.experiments.executors.gpu.ahead import KernelBuilder
 from onebit.experiments.executors.gpu.scheduler import StreamScheduler
 from onebit.experiments.executors.threads import ThreadsExecutor
 from onebit.experiments.trials import Progress, Trial
-from onebit.experiments.trials.cost import Resource
 from onebit.experiments.trials.records import Record
 
 LOG = logging.getLogger("onebit.experiments")
@@ -72,12 +71,10 @@ class GpuExecutor:
         self._reasons: dict[str, None] = {}
 
     @property
-    def resources(self) -> tuple[Resource, ...]:
+    def where(self) -> str:
         """The GPU, and the threads with the reasons why they were needed."""
-        if not self._reasons:
-            return (Resource(device.name()),)
-        threads = tuple(resource._replace(reasons=tuple(self._reasons)) for resource in self._threads.resources)
-        return (Resource(device.name()), *threads) if self._used else threads
+        threads = [f"{self._threads.where} ({'; '.join(self._reasons)})"] if self._reasons else []
+        return " and ".join([device.name(), *threads] if self._used or not threads else threads)
 
     def run(self, trials: Sequence[Trial], progress: Progress) -> Generator[Record, None, None]:
         """Run the trials stream by stream on the GPU, the remaining ones on threads; yield their records."""
