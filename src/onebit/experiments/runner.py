@@ -34,23 +34,17 @@ def group_failures(failed: Sequence[Record]) -> dict[tuple[str, str], list[Recor
     """Group the failed runs by learner title (with options) and by data."""
     groups: dict[tuple[str, str], list[Record]] = {}
     for record in failed:
-        groups.setdefault((_learner_title(record), str(record.stream["data"])), []).append(record)
+        title = f"{record.learner} {format_options(record.options)}".strip()
+        groups.setdefault((title, str(record.stream["data"])), []).append(record)
     return groups
 
 
-def _learner_title(record: Record) -> str:
-    return f"{record.learner} {format_options(record.options)}".strip()
-
-
 def describe_causes(failed: Sequence[Record]) -> str:
-    """Describe why runs failed, with the first cause per learner; equal causes are grouped."""
-    causes: dict[str, str] = {}
-    for record in failed:
-        causes.setdefault(_learner_title(record), record.failed or "")
-    by_cause: dict[str, list[str]] = {}
-    for title, cause in causes.items():
-        by_cause.setdefault(cause, []).append(title)
-    clauses = [f"{_join_first(titles, 'more')}: {truncate(cause)}" for cause, titles in by_cause.items()]
+    """Describe why runs failed, with the first cause per learner and data; equal causes are grouped."""
+    by_cause: dict[str, dict[str, None]] = {}
+    for (title, _), records in group_failures(failed).items():
+        by_cause.setdefault(records[0].failed or "", {})[title] = None
+    clauses = [f"{_join_first(list(titles), 'more')}: {truncate(cause)}" for cause, titles in by_cause.items()]
     return _join_first(clauses, "more causes", "; ")
 
 
@@ -75,27 +69,16 @@ def _join_first(words: Sequence[str], noun: str, separator: str = ", ") -> str:
     return separator.join(words[:MOST_CAUSES]) + (f"{separator}and {excess} {noun}" if excess > 0 else "")
 
 
-Callback = Callable[[Record], object]  # called with each record once it is stored; the result is ignored
-
-
 class TrialCollector:
     """Runs the trials of an experiment that have no record yet and collects all records.
 
-    After Ctrl-C it holds the records of the runs that were done. `callback` gets each record once, in this thread and after it is stored: first
-    the existing records, then new ones as they come.
+    After Ctrl-C it holds the records of the runs that were done.
     """
 
-    def __init__(
-        self,
-        records: Records,
-        executor: Executor,
-        progress: Progress | None = None,
-        callback: Callback | None = None,
-    ) -> None:
+    def __init__(self, records: Records, executor: Executor, progress: Progress | None = None) -> None:
         self.folder = records.folder
         self._stored, self._executor = records, executor
         self._progress = progress or (lambda count: None)
-        self._callback = callback or (lambda record: None)
         self._records: dict[str, Record] = {}
         self._rounds, self._seconds, self._found = 0, 0.0, 0
 
@@ -112,8 +95,6 @@ class TrialCollector:
                 missing[trial.identity] = trial
         self._records |= existing
         self._found += len(existing)
-        for record in existing.values():
-            self._callback(record)
         started, count = time.perf_counter(), len(self._records)
         try:
             with closing(self._executor.run(list(missing.values()), self._progress)) as records:
@@ -122,7 +103,6 @@ class TrialCollector:
                         self._stored.add(record)
                         self._records[record.id] = record
                         self._rounds += 0 if record.failed else record.rounds
-                        self._callback(record)
         finally:
             if len(self._records) > count:
                 self._seconds += time.perf_counter() - started
@@ -157,14 +137,13 @@ def run_experiment(
     on: str,
     threads: int | None,
     progress: Progress | None,
-    callback: Callback | None = None,
 ) -> ResultT:
     """Let `collect` run trials in the folder `out` and on the executor `on`, and return their result.
 
     After Ctrl-C, raise `Stopped` with the result of the runs finished by then.
     """
     with closing(make_executor(on, threads)) as executor, closing(Records(out)) as records:
-        collector = TrialCollector(records, executor, progress, callback)
+        collector = TrialCollector(records, executor, progress)
         try:
             collect(collector)
             return build_result(collector)
