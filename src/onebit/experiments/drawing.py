@@ -76,20 +76,15 @@ def draw_result(result: Result, logarithmic: bool) -> Curves:
     return Curves(title, result.curve.rounds.tolist(), "rounds", "error so far, %", series, logarithmic)
 
 
-def number(
-    estimate: MeanEstimate, rewarded: bool = False, signed: bool = False, bar: bool = False, best: bool = False
-) -> Number:
+def number(estimate: MeanEstimate, rewarded: bool = False, signed: bool = False, best: bool = False) -> Number:
     """Return a table cell with an error in percent, or a mean reward from 0 to 1, and its interval.
 
-    With `bar` the cell also draws a bar with the interval; `best` marks the cell as the best of its column.
+    `best` marks the cell as the best of its column.
     """
     whole, digits = (1.0, 4) if rewarded else (100.0, 2)
     mean, half = whole * estimate.mean, whole * (estimate.high - estimate.mean)
     text = f"{mean:{'+' if signed else ''}.{digits}f}"
-    if math.isnan(half):
-        return Number(mean, text, best=best)
-    ends = (max(0.0, whole * estimate.low), min(whole, whole * estimate.high)) if bar else None
-    return Number(mean, text, f"± {half:.{digits}f}", ends, best)
+    return Number(mean, text, "" if math.isnan(half) else f"± {half:.{digits}f}", best)
 
 
 def format_estimate(estimate: MeanEstimate, rewarded: bool = False, signed: bool = False) -> str:

@@ -151,7 +151,7 @@ def error_table(result: DataResult) -> Table:
                 format_options(summary.entry.options),
                 *([number(summary.reward, True, best=summary is result.best)] if rewarded else []),
                 *([_difference_cell(result, summary), number(summary.greedy_reward, True)] if rewarded else []),
-                number(summary.error, bar=True, best=not rewarded and summary is result.best),
+                number(summary.error, best=not rewarded and summary is result.best),
                 *([] if rewarded else [_difference_cell(result, summary)]),
                 number(summary.greedy_error),
                 Number(summary.rounds_per_second, format_quantity(summary.rounds_per_second)),
@@ -187,7 +187,7 @@ def _overview_cell(result: DataResult, entry: ComparisonEntry) -> Number:
     for summary in result.summaries:
         if summary.entry.title == entry.title:
             score = summary.reward if result.rewarded else summary.error
-            return number(score, result.rewarded, bar=not result.rewarded, best=summary is result.best)
+            return number(score, result.rewarded, best=summary is result.best)
     key = (entry.rule.name, format_options(entry.options))
     has_failed = any((record.learner, format_options(record.options)) == key for record in result.failures)
     return Number(None, "failed" if has_failed else "not run")
@@ -273,7 +273,7 @@ def settings_table(sweep: Sweep) -> Table:
         [
             *(_cell(value) for value in point),
             *([number(summary.reward, True, best=summary is chosen)] if rewarded else []),
-            number(summary.error, bar=True, best=not rewarded and summary is chosen),
+            number(summary.error, best=not rewarded and summary is chosen),
             number(summary.greedy_error),
         ]
         for summary, point in ranked[:MOST_ROWS]

@@ -95,7 +95,7 @@ def comparison(name: str, seed: int, points: int = 200) -> Section:
 def _cells(error: float, greedy: float, learner: str, best: float) -> list[Cell]:
     return [
         f"`{learner}`",
-        Number(error, f"{error:.1f}", f"± {error / 60:.1f}", (error * 59 / 60, error * 61 / 60)),
+        Number(error, f"{error:.1f}", f"± {error / 60:.1f}"),
         Number(greedy, f"{greedy:.1f}", f"± {greedy / 60:.1f}"),
         Number(error - best, f"+{error - best:.1f}", f"± {error / 90:.1f}") if error > best else Number(0.0, "best"),
     ]

@@ -203,18 +203,6 @@ def test_cells_have_what_they_sort_by() -> None:
     assert [one.get("title") for one, _ in parsed.all("button") if one.get("class") != "copy"] == [None, "in %"]
 
 
-def test_intervals_with_ends_are_drawn_on_one_scale_from_zero() -> None:
-    cells: list[list[Cell]] = [
-        [Number(10.0, "10", "", (0.0, 20.0)), Number(1.0, "1")],
-        [Number(30.0, "30", "", (20.0, 40.0)), Number(2.0, "2")],
-        [Number(None, "failed"), Number(None, "")],
-    ]
-    parsed = read(Table("Errors", [Column("error", True), Column("rank", True)], cells))
-    assert len(parsed.all("svg", "interval-bar")) == 3
-    assert [one["d"] for one, _ in parsed.all("path", "bar")] == ["M0.0 1H35.0v10H0.0z", "M0.0 1H105.0v10H0.0z"]
-    assert [one["d"] for one, _ in parsed.all("path") if "class" not in one] == ["M0.0 6H70.0", "M70.0 6H140.0"]
-
-
 def test_rows_of_a_group_stand_together_below_its_name() -> None:
     rows = [TableRow(["a"], BANDIT), TableRow(["b"], FULL_INFORMATION), TableRow(["c"], BANDIT)]
     parsed = read(Table("Errors", [Column("learner")], rows))

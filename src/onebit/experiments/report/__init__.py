@@ -65,13 +65,12 @@ class Curves:
 class Number:
     """A table cell that sorts by its value and shows a text, with its interval beside it.
 
-    `ends` are drawn as a line over a bar; `best` marks the cell as the best of its column.
+    `best` marks the cell as the best of its column.
     """
 
     value: float | None
     text: str
     interval: str = ""
-    ends: tuple[float, float] | None = None
     best: bool = False
 
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from onebit.experiments.report import FULL_INFORMATION, Band, Curves, Part, Section
+from onebit.experiments.report import FULL_INFORMATION, Curves, Part, Section
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart. Their yellow is hard to see on white and their black on a
 # dark background, so each background has its own eight colours, in the same order of hues.
@@ -35,13 +35,8 @@ class Look:
     dash: tuple[int, ...]
 
 
-def final(band: Band | None) -> float:
-    """Return the last finite value of a curve, or infinity if it has none, so that it ranks last."""
-    return next((value for value in reversed(band.mean) if math.isfinite(value)), math.inf) if band else math.inf
-
-
 def ranked(curves: Curves, measure: str) -> list[int]:
-    """Return the positions of the curves, best first, by their final values.
+    """Return the positions of the curves, best first, by their last finite values; those without one come last.
 
     Low values are good unless the curves say that high values are.
 
@@ -49,9 +44,10 @@ def ranked(curves: Curves, measure: str) -> list[int]:
     >>> ranked(Curves("", [1], "", "", [Series("a", {"played": Band([5])}), Series("b", {"played": Band([3])})]), "played")
     [1, 0]
     """
-    finals = [final(series.measures.get(measure)) for series in curves.series]
-    if curves.highest_first:
-        finals = [-value if math.isfinite(value) else math.inf for value in finals]
+    sign, finals = -1.0 if curves.highest_first else 1.0, []
+    for series in curves.series:
+        values = reversed(series.measures[measure].mean) if measure in series.measures else ()
+        finals.append(next((sign * value for value in values if math.isfinite(value)), math.inf))
     return sorted(range(len(finals)), key=finals.__getitem__)
 
 

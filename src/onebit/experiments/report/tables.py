@@ -30,12 +30,11 @@ def table_html(table: Table) -> str:
         for column in table.columns
     )
     numeric = [column.numeric for column in table.columns]
-    spans = _spans(table)
     bodies = ""
     for group, rows in table.groups.items():
         head = f'<tr class="group"><th scope="rowgroup" colspan="{len(numeric)}">{rich(group)}</th></tr>'
         name = head if group else ""
-        lines = "".join(f"<tr>{''.join(map(_cell, cells, table.columns, spans))}</tr>\n" for cells in rows)
+        lines = "".join(f"<tr>{''.join(map(_cell, cells, table.columns))}</tr>\n" for cells in rows)
         bodies += f"<tbody>{name}{lines}</tbody>"
     note = f'<p class="note">{rich(table.note)}</p>' if table.note else ""
     return (
@@ -44,30 +43,18 @@ def table_html(table: Table) -> str:
     )
 
 
-def _spans(table: Table) -> list[tuple[float, float] | None]:
-    """Return the range of each column that has intervals to draw, from 0 unless values are negative."""
-    spans: list[tuple[float, float] | None] = []
-    for cells in zip(*(cells for rows in table.groups.values() for cells in rows), strict=True):
-        ends = [
-            end for cell in cells if isinstance(cell, Number) and cell.ends for end in cell.ends if math.isfinite(end)
-        ]
-        spans.append((min(0.0, *ends), max(ends)) if ends and max(ends) > min(0.0, *ends) else None)
-    return spans
-
-
-def _cell(cell: Cell, column: Column, span: tuple[float, float] | None) -> str:
+def _cell(cell: Cell, column: Column) -> str:
     numeric = column.numeric
     head = f' data-head="{escape(column.title.replace("`", ""))}"'  # shown beside the cell on a narrow screen
     if isinstance(cell, Number):
         value = cell.value if cell.value is not None and math.isfinite(cell.value) else ""
         interval = f' <span class="interval">{escape(cell.interval)}</span>' if cell.interval else ""
-        bar = _interval_svg(cell, span) if span else ""
         kind = ' class="number long"' if numeric and len(cell.text) > _LONG_NUMBER else _classed(numeric)
         text = escape(cell.text)
         if cell.best:
             unseen = "" if cell.text == "best" else '<span class="unseen"> (best)</span>'
             text = f'<span class="badge good best">{text}</span>{unseen}'
-        return f'<td{kind}{head} data-value="{value}"><span class="cell">{bar}{text}{interval}</span></td>'
+        return f'<td{kind}{head} data-value="{value}"><span class="cell">{text}{interval}</span></td>'
     if isinstance(cell, Badge):
         return f'<td{head}><span class="cell"><span class="badge {cell.tone}">{escape(cell.text)}</span></span></td>'
     if numeric:
@@ -75,20 +62,6 @@ def _cell(cell: Cell, column: Column, span: tuple[float, float] | None) -> str:
     else:
         kind = ' class="long"' if len(cell) > _LONG else ""
     return f'<td{kind}{head}><span class="cell">{rich(cell)}</span></td>'
-
-
-def _interval_svg(number: Number, span: tuple[float, float]) -> str:
-    """Draw a bar from zero to the value and a line over its interval; empty if there is none."""
-
-    def across(value: float) -> float:
-        return round(140 * (value - span[0]) / (span[1] - span[0]), 1)
-
-    marks = ""
-    if number.value is not None and span[0] <= number.value <= span[1]:
-        marks += f'<path class="bar" d="M{across(0.0)} 1H{across(number.value)}v10H{across(0.0)}z"/>'
-    if number.ends and all(map(math.isfinite, number.ends)):
-        marks += f'<path d="M{across(number.ends[0])} 6H{across(number.ends[1])}"/>'
-    return f'<svg class="interval-bar" viewBox="0 0 140 12" aria-hidden="true">{marks}</svg>'
 
 
 def heat_map_html(heat: HeatMap) -> str:
