@@ -569,15 +569,15 @@ def test_the_table_has_no_colours_in_a_pipe_and_names_survive_a_poor_encoding(tm
 
 
 @pytest.mark.parametrize(
-    ("module", "arguments"),
+    "arguments",
     [
-        ("experiments.runner", ["compare", "synsep9", "--learners", "bpa", *SHORT]),
-        ("experiments.runner", ["sweep", "bpa", "synsep9", "--grid", "exploration=0.1,0.2", *SHORT]),
-        ("papers.reproduce", ["reproduce", "hoeven2020", "--item", "figure1"]),
+        ["compare", "synsep9", "--learners", "bpa", *SHORT],
+        ["sweep", "bpa", "synsep9", "--grid", "exploration=0.1,0.2", *SHORT],
+        ["reproduce", "hoeven2020", "--item", "figure1"],
     ],
 )
 def test_where_it_runs_is_said_on_the_command_line(
-    call: Call, module: str, arguments: list[str], monkeypatch: pytest.MonkeyPatch
+    call: Call, arguments: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[str, int | None]] = []
 
@@ -585,7 +585,7 @@ def test_where_it_runs_is_said_on_the_command_line(
         asked.append((on, threads))
         return make_executor("threads", 1)
 
-    monkeypatch.setattr(f"onebit.{module}.make_executor", executor)
+    monkeypatch.setattr("onebit.experiments.runner.make_executor", executor)
     folders = ["here", "there"]
     assert call(*arguments, "--out", folders[0])[0] == 0
     assert call(*arguments, "--threads", "3", "--on", "ray://host:10001", "--out", folders[1])[0] == 0

@@ -32,7 +32,7 @@ from onebit.theory.bound import Bound
 from onebit.theory.mistakes import bounds
 from onebit.theory.rounds import read_rounds
 from onebit.theory.setting import Setting
-from onebit.theory.theorems import Promises, compute_promises
+from onebit.theory.theorems import compute_promises
 from tests.experiments.executors.cluster.test_executor import PaperExecutor
 
 PAPER = """
@@ -88,7 +88,7 @@ def test_items_are_kept_as_records_and_shown_from_them_alone(tmp_path: Path, mon
     records = list(read_records(tmp_path / FILE))
     assert len(records) == 3, "the boundary, and two runs for the bounds"
     assert sorted(sorted(one.measured)[:2] for one in records if one.measured) == [
-        ["bounds", "notes"],
+        ["bounds"],
         ["class", "regions"],
     ]
     for name in ("compute_regions", "compute_promises", "read_rounds"):
@@ -117,13 +117,12 @@ def test_promises_survive_a_file(rule: str, options: dict[str, Any]) -> None:
     entry, rounds = make_entry(rule, options), read_rounds(onebit.stream("weak2d", rounds=60), 0)
     found = compute_promises(Setting(entry.rule, entry.options, rounds, 2, 0, choose_marks(60)))
     odd = Bound("odd", "", "", np.inf, log_value=-np.inf, left=[np.nan, 1.0], assumptions={"a": np.float64(0.5)})
-    found = Promises([*found.bounds, odd], found.notes)
-    text = json.dumps(encode_numbers(asdict(found)), allow_nan=False)
-    again = Promises.from_dict(decode_numbers(json.loads(text)))
-    assert repr(again.bounds) == repr(found.bounds).replace("np.float64(0.5)", "0.5")
-    for one, other in zip(again.bounds, found.bounds, strict=True):
+    found = [*found, odd]
+    text = json.dumps(encode_numbers([asdict(bound) for bound in found]), allow_nan=False)
+    again = [Bound(**plain) for plain in decode_numbers(json.loads(text))]
+    assert repr(again) == repr(found).replace("np.float64(0.5)", "0.5")
+    for one, other in zip(again, found, strict=True):
         assert one.line == other.line
-    assert again.notes == found.notes
 
 
 def test_a_measurement_is_part_of_what_a_trial_is() -> None:

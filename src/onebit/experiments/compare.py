@@ -214,7 +214,11 @@ def compare(
         learners = [learners]
     entries = usual_entries() if learners is None else [_parse_entry(learner) for learner in learners]
     _require_distinct([(entry.title, entry.title) for entry in entries], "learner")
-    streams = [_parse_stream(item, settings) for item in (data if isinstance(data, list) else [data])]
+    pairs = [
+        item if isinstance(item, tuple) and len(item) == 2 else (item, None)
+        for item in (data if isinstance(data, list) else [data])
+    ]
+    streams = [stream(X, y, **settings) for X, y in pairs]
     _require_distinct([(streamed.key, streamed.name) for streamed in streams], "data set")
     seeds = range(seed, seed + runs)
     trials = [Trial(entry, streamed, each) for streamed in streams for each in seeds for entry in entries]
@@ -244,12 +248,6 @@ def _parse_entry(learner: Any) -> ComparisonEntry:
     if isinstance(learner, Learner):
         raise InputError("a comparison starts every learner anew: name its class and its options instead")
     return make_entry(learner, options)
-
-
-def _parse_stream(data: Any, settings: dict[str, Any]) -> Stream:
-    """Return the stream for anything that `onebit.stream` takes, or for a pair of rows and labels."""
-    X, y = data if isinstance(data, tuple) and len(data) == 2 else (data, None)
-    return stream(X, y, **settings)
 
 
 def _require_distinct(keys_and_names: Sequence[tuple[str, str]], kind: str) -> None:

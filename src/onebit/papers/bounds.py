@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from onebit.data.streams import Stream
-from onebit.errors import OnebitError
 from onebit.experiments.report import Badge, Cell, Column, Number, Part, Table
 from onebit.experiments.runner import TrialCollector
 from onebit.experiments.statistics import Summary
@@ -21,10 +20,11 @@ from onebit.papers.plans import ItemPlan, PaperStreams
 from onebit.papers.verdicts import ItemResult, Status, Verdict
 from onebit.rules import chosen_rules
 from onebit.theory.adversaries import Adversary, Forced, fresh_learner
+from onebit.theory.bound import Bound
 from onebit.theory.mistakes import FEW, CheckedBound, check_bounds, mistake_curves
 from onebit.theory.rounds import read_rounds
 from onebit.theory.setting import Setting
-from onebit.theory.theorems import Promises, check_theorems, compute_promises
+from onebit.theory.theorems import check_theorems, compute_promises
 
 
 @dataclass(frozen=True)
@@ -33,15 +33,15 @@ class BoundsMeasurement(Measurement):
 
     kind = "bounds"
     what = "what theorems promise of it"
-    modules = ("theory",)
 
     runs: int
 
     def take(self, learner: Learner, trial: Trial) -> dict[str, Any]:
-        """Compute the bounds; return plain values that `Promises.from_dict` reads."""
+        """Compute the bounds; return them as plain values."""
         rounds = read_rounds(trial.stream, trial.seed)
         entry, marks = trial.entry, choose_marks(rounds.count)
-        return asdict(compute_promises(Setting(entry.rule, entry.options, rounds, self.runs, trial.seed, marks)))
+        promised = compute_promises(Setting(entry.rule, entry.options, rounds, self.runs, trial.seed, marks))
+        return {"bounds": [asdict(bound) for bound in promised]}
 
 
 class BoundsPlan(ItemPlan):
@@ -71,22 +71,19 @@ class BoundsPlan(ItemPlan):
         parts: list[Part] = []
         for name, fixed in self.streams.items():
             for learner in self.item.learners:
-                if isinstance(fixed, OnebitError):
-                    verdicts.append(self.unmeasured(name, learner.name))
+                trials = self._trials(learner, name, fixed) if isinstance(fixed, Stream) else []
+                records = self.records(collector, trials) if trials else Status.MISSING
+                if isinstance(records, str):
+                    verdicts.append(self.unmeasured(name, learner.name, records))
                     continue
-                trials = self._trials(learner, name, fixed)
-                records = [record for record in collector.records_of(trials) if not record.failed]
-                first = collector.records_of(trials[:1])
-                if not first or first[0].failed:
-                    verdicts.append(self.unmeasured(name, learner.name, Status.FAILED if first else Status.NOT_RUN))
-                    continue
-                found = Promises.from_dict(records[0].measured)
-                runs = Summary(trials[0].entry, records)  # has fewer runs after Ctrl-C
-                kept = check_bounds(runs.errors, fixed.rounds, found.bounds)
-                verdicts += [self._verdict(name, learner, one, fixed.rounds) for one in kept]
-                if any(one.line is not None for one in found.bounds):
+                found = [Bound(**plain) for plain in records[0].measured["bounds"]]
+                runs, rounds = Summary(trials[0].entry, records), trials[0].stream.rounds
+                verdicts += [
+                    self._verdict(name, learner, one, rounds) for one in check_bounds(runs.errors, rounds, found)
+                ]
+                if any(bound.line is not None for bound in found):
                     rule, title = trials[0].entry.rule.name, f"{learner.name} on {name}"
-                    parts.append(mistake_curves(rule, records[0].marks, runs.curve("played"), found.bounds, title))
+                    parts.append(mistake_curves(rule, records[0].marks, runs.curve("played"), found, title))
         return ItemResult(self.item, self.runs, verdicts, parts)
 
     def _verdict(self, data: str, learner: PaperLearner, one: CheckedBound, rounds: int) -> Verdict:
@@ -118,7 +115,6 @@ class AdversaryMeasurement(Measurement):
 
     kind = "adversary"
     what = "what an adversary forces on it"
-    modules = ("theory.adversaries",)
 
     adversary: Adversary
 

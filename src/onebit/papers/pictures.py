@@ -53,7 +53,6 @@ class SeparabilityMeasurement(Measurement):
 
     kind = "separability"
     what = "its separability"
-    modules = ("theory",)
 
     of: str
     groups: Sequence[Sequence[int]] | None
@@ -113,7 +112,6 @@ class BoundaryMeasurement(Measurement):
 
     kind = "boundary"
     what = "its boundary"
-    modules = ("papers.pictures",)
 
     of: str
 

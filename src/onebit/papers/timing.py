@@ -64,7 +64,6 @@ class TimeMeasurement(Measurement):
 
     kind = "time"
     what = "its time"
-    modules = ("papers.timing", "experiments.trials.execution")
 
     repeats: int = REPEATS
 

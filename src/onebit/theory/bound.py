@@ -81,21 +81,13 @@ class Bound:
         return f"= {self.shown}" if self.equal else self.shown
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the bound as plain values, with None for numbers that are not finite."""
-        return {
-            "name": self.name,
-            "paper": self.paper,
-            "statement": self.statement,
-            "of": self.of,
+        """Return the statement as plain values, with None for numbers that are not finite."""
+        numbers = {
             "value": _finite(self.value),
             "log_value": _finite(self.log_value),
-            "holds": self.holds,
-            "why": self.why,
-            "setting": self.setting,
-            "applies": self.applies,
-            "equal": self.equal,
             "assumptions": {name: _finite(number) for name, number in self.assumptions.items()},
         }
+        return {name: value for name, value in {**vars(self), **numbers}.items() if name not in ("left", "line")}
 
 
 def _finite(number: float | None) -> float | None:

@@ -27,7 +27,7 @@ from onebit.experiments.trials import Progress, make_entry
 from onebit.theory.bound import Bound
 from onebit.theory.rounds import read_rounds
 from onebit.theory.setting import Setting
-from onebit.theory.theorems import check_theorems, compute_promises
+from onebit.theory.theorems import check_theorems, compute_promises, describe_setting
 
 RUNS = 5
 FEW = 10.0  # smaller bounds on other things than mistakes are shown with three decimals
@@ -225,6 +225,5 @@ def bounds(
     rounds = read_rounds(stream(X, y, classes=classes, **settings), first_seed)
     result = run(entry.rule, rounds.as_stream(), runs=runs, seed=first_seed, progress=progress, **options)
     setting = Setting(entry.rule, entry.options, rounds, runs, first_seed, result.curve.rounds, groups)
-    found = compute_promises(setting)
-    kept = check_bounds(result.errors, rounds.count, found.bounds)
-    return Bounds(result, kept, found.notes, first_seed, command)
+    kept = check_bounds(result.errors, rounds.count, compute_promises(setting))
+    return Bounds(result, kept, describe_setting(setting), first_seed, command)
