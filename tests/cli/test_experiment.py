@@ -189,7 +189,7 @@ def test_a_learner_that_does_not_settle_is_one_line_and_1(call: Call) -> None:
     assert "does not settle" in err
     assert "bpa" in out
     assert "does not settle" in Path("onebit-results/compare-synsep10/page.html").read_text()
-    failed = [row for row in read_records(Path("onebit-results/compare-synsep10") / FILE) if row.failed]
+    failed = [row for row in read_records(Path("onebit-results/compare-synsep10") / FILE) if row.why]
     assert len(failed) == 2
     assert call(*arguments, "--json")[0] == 1
 

@@ -169,7 +169,7 @@ def test_a_measurement_that_fails_is_a_run_that_failed(monkeypatch: pytest.Monke
     monkeypatch.setattr(bound_items, "BoundsMeasurement", lambda runs: Failing())
     found = reproduce("mine2026", ["theorems"], on="threads")
     assert [one.verdict for one in found.verdicts] == [Status.FAILED]
-    assert [record.failed for record in found.failures] == ["it has none"]
+    assert [record.why for record in found.failures] == ["it has none"]
 
 
 # --- on every executor -------------------------------------------------------------------------------------------------

@@ -86,14 +86,11 @@ class DataResult:
             {**summary.to_dict(), "difference_to_best": self.difference(summary).to_dict()}
             for summary in self.summaries
         ]
-        failures = [
-            {name: getattr(record, name) for name in ("learner", "options", "seed", "why")} for record in self.failures
-        ]
         return {
             "data": self.stream.name,
             "stream": self.stream.described(),
             "standings": standings,
-            "failures": failures,
+            "failures": [record.failure_to_dict() for record in self.failures],
         }
 
 
@@ -229,8 +226,8 @@ def compare(
             summaries, failures = [], []
             for entry in entries:
                 records = collector.records_of(Trial(entry, streamed, each) for each in seeds)
-                failures += [record for record in records if record.failed]
-                if records and not any(record.failed for record in records):
+                failures += [record for record in records if record.why]
+                if records and not any(record.why for record in records):
                     summaries.append(Summary(entry, records))
             results.append(DataResult(streamed, sorted(summaries, key=lambda summary: summary.loss.mean), failures))
         return Comparison(results, runs, seed, command, collector.folder, collector.cost, entries)

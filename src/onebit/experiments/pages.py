@@ -25,7 +25,6 @@ from onebit.experiments.report import (
     Part,
     Section,
     Table,
-    TableRow,
     Text,
 )
 from onebit.experiments.runner import describe_failures
@@ -144,24 +143,21 @@ def error_table(result: DataResult) -> Table:
         Column("greedy, %", True, "labels that the learner considered best"),
         Column("rounds/s", True, f"on {describe_speed(result.summaries)}"),
     ]
-    rows = [
-        TableRow(
-            [
-                f"`{summary.entry.rule.name}`",
-                format_options(summary.entry.options),
-                *([number(summary.reward, True, best=summary is result.best)] if rewarded else []),
-                *([_difference_cell(result, summary), number(summary.greedy_reward, True)] if rewarded else []),
-                number(summary.error, best=not rewarded and summary is result.best),
-                *([] if rewarded else [_difference_cell(result, summary)]),
-                number(summary.greedy_error),
-                Number(summary.rounds_per_second, format_quantity(summary.rounds_per_second)),
-            ],
-            FULL_INFORMATION if summary.full_information else BANDIT,
-        )
-        for summary in sorted(result.summaries, key=lambda summary: summary.full_information)
-    ]
+    groups: dict[str, list[Sequence[Cell]]] = {}
+    for summary in sorted(result.summaries, key=lambda summary: summary.full_information):
+        cells: list[Cell] = [
+            f"`{summary.entry.rule.name}`",
+            format_options(summary.entry.options),
+            *([number(summary.reward, True, best=summary is result.best)] if rewarded else []),
+            *([_difference_cell(result, summary), number(summary.greedy_reward, True)] if rewarded else []),
+            number(summary.error, best=not rewarded and summary is result.best),
+            *([] if rewarded else [_difference_cell(result, summary)]),
+            number(summary.greedy_error),
+            Number(summary.rounds_per_second, format_quantity(summary.rounds_per_second)),
+        ]
+        groups.setdefault(FULL_INFORMATION if summary.full_information else BANDIT, []).append(cells)
     title, first = ("Rewards", "highest mean reward") if rewarded else ("Errors", "lowest error")
-    return Table(f"{title} on {result.stream.name}", columns, rows, f"{first} first; click a head to sort")
+    return Table(f"{title} on {result.stream.name}", columns, groups, f"{first} first; click a head to sort")
 
 
 def _difference_cell(result: DataResult, summary: Summary) -> Number:
@@ -174,12 +170,12 @@ def _overview(comparison: Comparison) -> Section:
     """Return a table of every learner on every stream, with the best ones marked."""
     entries = {summary.entry.title: summary for result in comparison.results for summary in result.summaries}
     columns = [Column("learner"), *(Column(result.stream.name, True) for result in comparison.results)]
-    rows = []
+    groups: dict[str, list[Sequence[Cell]]] = {}
     for title, sample in sorted(entries.items(), key=lambda item: item[1].full_information):
         cells: list[Cell] = [title, *(_overview_cell(result, sample.entry) for result in comparison.results)]
-        rows.append(TableRow(cells, FULL_INFORMATION if sample.full_information else BANDIT))
+        groups.setdefault(FULL_INFORMATION if sample.full_information else BANDIT, []).append(cells)
     mixed = " or mean reward" if any(result.rewarded for result in comparison.results) else ""
-    return Section("All data at a glance", [Table(f"Error, %{mixed}", columns, rows)])
+    return Section("All data at a glance", [Table(f"Error, %{mixed}", columns, groups)])
 
 
 def _overview_cell(result: DataResult, entry: ComparisonEntry) -> Number:
@@ -279,7 +275,7 @@ def settings_table(sweep: Sweep) -> Table:
         for summary, point in ranked[:MOST_ROWS]
     ]
     note = f"the {MOST_ROWS} best of {len(ranked)}; rows.jsonl has all" if len(ranked) > MOST_ROWS else ""
-    return Table("All settings, on the tuning streams", columns, rows, note)
+    return Table("All settings, on the tuning streams", columns, {"": rows}, note)
 
 
 def _cell(value: Any) -> Any:

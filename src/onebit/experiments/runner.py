@@ -43,7 +43,7 @@ def describe_causes(failed: Sequence[Record]) -> str:
     """Describe why runs failed, with the first cause per learner and data; equal causes are grouped."""
     by_cause: dict[str, dict[str, None]] = {}
     for (title, _), records in group_failures(failed).items():
-        by_cause.setdefault(records[0].failed or "", {})[title] = None
+        by_cause.setdefault(records[0].why or "", {})[title] = None
     clauses = [f"{_join_first(list(titles), 'more')}: {truncate(cause)}" for cause, titles in by_cause.items()]
     return _join_first(clauses, "more causes", "; ")
 
@@ -102,7 +102,7 @@ class TrialCollector:
                     if missing.pop(record.id, None) is not None:  # an executor may yield a repeated trial twice
                         self._stored.add(record)
                         self._records[record.id] = record
-                        self._rounds += 0 if record.failed else record.rounds
+                        self._rounds += 0 if record.why else record.rounds
         finally:
             if len(self._records) > count:
                 self._seconds += time.perf_counter() - started
@@ -121,12 +121,12 @@ class TrialCollector:
         return [self._records[trial.identity] for trial in trials if trial.identity in self._records]
 
     def failures(self, trials: Iterable[Trial]) -> list[Record]:
-        return [record for record in self.records_of(trials) if record.failed]
+        return [record for record in self.records_of(trials) if record.why]
 
     def summary(self, entry: ComparisonEntry, stream: Stream, seeds: range) -> Summary | None:
         """Summarise a learner's runs with all of these seeds; None if a run failed or was not done."""
         records = self.records_of(Trial(entry, stream, seed) for seed in seeds)
-        is_whole = len(records) == len(seeds) and not any(record.failed for record in records)
+        is_whole = len(records) == len(seeds) and not any(record.why for record in records)
         return Summary(entry, records) if is_whole else None
 
 

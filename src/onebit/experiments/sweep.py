@@ -105,9 +105,7 @@ class Sweep:
                 {**dict(zip(self.grid.axes, point, strict=True)), **self._score(position)}
                 for position, point in enumerate(self.grid.points)
             ],
-            "failures": [
-                {name: getattr(record, name) for name in ("options", "seed", "why")} for record in self.failures
-            ],
+            "failures": [record.failure_to_dict() for record in self.failures],
             "effort": self.cost.to_dict(),
         }
 

@@ -53,9 +53,6 @@ class BoundsPlan(ItemPlan):
             name: read_rounds(given, 0).as_stream() if isinstance(given, Stream) else given
             for name, given in self.streams.items()
         }
-        for learner in item.learners:
-            for data in item.data:
-                check_theorems(make_entry(learner.rule, learner.options_on(data.name)))
 
     def trials_on(self, data: str, given: Stream) -> list[Trial]:
         return [trial for learner in self.item.learners for trial in self._trials(learner, data, given)]
@@ -63,6 +60,7 @@ class BoundsPlan(ItemPlan):
     def _trials(self, learner: PaperLearner, data: str, fixed: Stream) -> list[Trial]:
         """Return the trials of a learner; the first one also computes the bounds."""
         entry = make_entry(learner.rule, learner.options_on(data))
+        check_theorems(entry)
         first = Trial(entry, fixed, 0, measurement=BoundsMeasurement(self.runs))
         return [first, *(Trial(entry, fixed, seed) for seed in range(1, self.runs))]
 
@@ -98,11 +96,7 @@ class BoundsPlan(ItemPlan):
             beyond = one.bound.of.startswith("mistakes") and one.bound.value >= rounds
             verdict = Status.VACUOUS if beyond or one.bound.holds == "vacuous" else Status.REPRODUCED
         told = "" if verdict == Status.REPRODUCED else one.bound.why or f"more than the {rounds:,} rounds there are"
-        promise = (
-            f"at most {one.bound.shown}"
-            if math.isfinite(one.bound.value) and not one.bound.equal
-            else one.bound.promised
-        )
+        promise = ("at most " if math.isfinite(one.bound.value) and not one.bound.equal else "") + one.bound.shown
         return Verdict(self.item.name, data, what, promise, None, said, verdict, told)
 
 
@@ -201,5 +195,5 @@ def forced_table(title: str, found: list[Forced]) -> Table:
         rows.append([one.rule, Number(fewest, f"{fewest}"), Number(mean.mean, f"{mean.mean:.1f}", half), kept])
     adversary = found[0].adversary
     return Table(
-        f"{title}: {adversary.rounds} rounds, {adversary.expected:g} mistakes expected at least", columns, rows
+        f"{title}: {adversary.rounds} rounds, {adversary.expected:g} mistakes expected at least", columns, {"": rows}
     )

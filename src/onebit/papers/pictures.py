@@ -136,16 +136,14 @@ def compute_regions(learner: Learner, rows: NDArray[np.float32], labels: NDArray
     inside = np.ones(len(grid), dtype=bool)
     if learner.runtime.options.kernel == "rational":
         inside = np.square(grid).sum(axis=1) <= 1.0  # this kernel needs rows of length at most 1
-    named, scores = np.full((2, len(grid)), np.nan)
-    named[inside] = [
-        learner.classes.index(decision.greedy)
-        for decision in learner.decide_many(grid[inside], ids=range(int(inside.sum())))
-    ]
+    predicted, scores = np.full((2, len(grid)), np.nan)
+    decisions = learner.decide_many(grid[inside], ids=range(int(inside.sum())))
+    predicted[inside] = [learner.classes.index(decision.greedy) for decision in decisions]
     scores[inside] = [learner.scores(point)[label] for point in grid[inside]]
     classes = [str(name) for name in learner.classes]
-    scatter = Scatter("", points[:, 0].tolist(), points[:, 1].tolist(), labels.tolist(), [])
-    across, down = (values.reshape(ACROSS, ACROSS).tolist() for values in (named, scores))
-    return Regions("", x.tolist(), y.tolist(), across, classes, down, scatter)
+    scatter = Scatter("", points[:, 0].tolist(), points[:, 1].tolist(), labels.tolist(), classes)
+    regions, heights = predicted.reshape(ACROSS, ACROSS), scores.reshape(ACROSS, ACROSS)
+    return Regions("", x.tolist(), y.tolist(), regions.tolist(), heights.tolist(), scatter)
 
 
 class BoundaryPlan(ItemPlan):

@@ -80,4 +80,4 @@ class ItemPlan(ABC):
         found = collector.records_of(trials)
         if len(found) < len(trials):
             return Status.NOT_RUN
-        return Status.FAILED if any(record.failed for record in found) else found
+        return Status.FAILED if any(record.why for record in found) else found

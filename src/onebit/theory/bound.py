@@ -58,27 +58,18 @@ class Bound:
 
     @property
     def shown(self) -> str:
-        """The value as text, as a power of ten if it overflows.
+        """The value as text: as a power of ten if it overflows, after "= " if the theorem promises equality.
 
-        >>> Bound("", "", "", math.inf, log_value=2302.585093).shown, Bound("", "", "", 1234.5).shown
-        ('10^1,000', '1,234.5')
+        >>> Bound("", "", "", math.inf, log_value=2302.585093).shown, Bound("", "", "", 1234.5, equal=True).shown
+        ('10^1,000', '= 1,234.5')
         """
         if math.isnan(self.value):
             return "unread"
         if self.value < 1e9:
-            return f"{self.value:,.1f}".removesuffix(".0")
+            return ("= " if self.equal else "") + f"{self.value:,.1f}".removesuffix(".0")
         if self.log_value is None or math.isinf(self.log_value):
             return "none"
         return f"10^{self.log_value / math.log(10.0):,.0f}"
-
-    @property
-    def promised(self) -> str:
-        """The value as text, with "= " in front if the theorem promises equality.
-
-        >>> Bound("Lemma 2", "", "", 0.0, equal=True).promised
-        '= 0'
-        """
-        return f"= {self.shown}" if self.equal else self.shown
 
     def to_dict(self) -> dict[str, Any]:
         """Return the statement as plain values, with None for numbers that are not finite."""

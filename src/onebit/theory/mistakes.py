@@ -19,10 +19,11 @@ from onebit.contract.rule import Rule
 from onebit.contract.validation import MAX_RUNS, ClassName, checked_count, checked_seed
 from onebit.data.streams import stream
 from onebit.errors import InputError, brief, nearest
+from onebit.experiments.drawing import band
 from onebit.experiments.pages import facts
 from onebit.experiments.report import Badge, Band, Cell, Column, Curves, Number, Page, Part, Series, Table, Text
 from onebit.experiments.run import STREAM_SETTINGS, Result, run
-from onebit.experiments.statistics import MeanEstimate, estimate, means_and_halves
+from onebit.experiments.statistics import MeanEstimate, estimate
 from onebit.experiments.trials import Progress, make_entry
 from onebit.theory.bound import Bound
 from onebit.theory.rounds import read_rounds
@@ -94,9 +95,7 @@ def mistake_curves(
     `played` has one row per run. Bounds that end below the number of rounds are drawn; if there are none, the lowest bound is, next to the line
     of all rounds.
     """
-    mean, half = means_and_halves(played * marks)
-    ends = ((mean - half).tolist(), (mean + half).tolist()) if len(played) > 1 else (None, None)
-    drawn = {f"mistakes of {rule}": Band(mean.tolist(), *ends)}
+    drawn = {f"mistakes of {rule}": band(played * marks)}
     lines = {one.name: one.line for one in bounds if one.line is not None}
     binding = {name: line for name, line in lines.items() if line[-1] < marks[-1]}
     if not binding:
@@ -177,7 +176,7 @@ class Bounds:
             Column("runs kept it"),
             Column("why, and with which numbers"),
         ]
-        return Table("Bounds", columns, [self._cells(one) for one in self.rows])
+        return Table("Bounds", columns, {"": [self._cells(one) for one in self.rows]})
 
     def _cells(self, one: CheckedBound) -> list[Cell]:
         bound, tones = one.bound, {"proved": "good", "false": "bad"}
@@ -186,7 +185,7 @@ class Bounds:
         return [
             f"{bound.name} ({bound.paper})",
             f"{bound.statement}; {about}{bound.setting}",
-            Number(bound.log_value, bound.promised),
+            Number(bound.log_value, bound.shown),
             Number(one.mean.mean if bound.applies else None, one.measured_text),
             Badge(bound.holds, tones.get(bound.holds, "plain")),  # type: ignore[arg-type]
             "" if one.held is None else Badge("yes", "good") if one.held else Badge("no", "bad"),

@@ -141,7 +141,7 @@ def test_threads_are_counted() -> None:
 @pytest.mark.parametrize(
     ("on", "module", "function", "heard"),
     [
-        ("gpu", "gpu", "gpu_executor", ThreadsExecutor()),
+        ("gpu", "gpu", "GpuExecutor", ThreadsExecutor()),
         ("dask", "cluster.dask", "dask_executor", None),
         ("dask://host:8786", "cluster.dask", "dask_executor", "host:8786"),
         ("ray", "cluster.ray", "ray_executor", None),
@@ -154,7 +154,7 @@ def test_an_executor_is_made_by_its_module(
     name = f"onebit.experiments.executors.{module}"
     fake, seen, made = ModuleType(name), [], Device()
 
-    def make(argument: Any) -> Executor:
+    def make(argument: Any, **options: Any) -> Executor:
         seen.append(argument)
         return made
 

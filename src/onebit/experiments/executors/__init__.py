@@ -83,10 +83,10 @@ def make_executor(on: str = "auto", threads: int | None = None) -> Executor:
                 f"threads is {threads}, but a cluster has its own number: leave it out with on={brief(on)}"
             )
     on_threads = ThreadsExecutor() if threads is None else ThreadsExecutor(threads)
-    if kind == "gpu":
-        from onebit.experiments.executors.gpu import gpu_executor
+    if kind == "gpu" or (kind == "auto" and is_installed() and trouble() is None):
+        from onebit.experiments.executors.gpu import GpuExecutor
 
-        return gpu_executor(on_threads)
+        return GpuExecutor(on_threads, only_if_it_pays=kind == "auto")
     if kind == "dask":
         from onebit.experiments.executors.cluster.dask import dask_executor
 
@@ -95,8 +95,4 @@ def make_executor(on: str = "auto", threads: int | None = None) -> Executor:
         from onebit.experiments.executors.cluster.ray import ray_executor
 
         return ray_executor(address)
-    if kind == "auto" and is_installed() and trouble() is None:
-        from onebit.experiments.executors.gpu import gpu_executor
-
-        return gpu_executor(on_threads, only_if_it_pays=True)
     return on_threads

@@ -109,7 +109,7 @@ def _draw_curves(drawing: Drawing, axes: Axes, curves: Curves, measure: str, loo
             axes.plot([], [], " ", label=_escape(f"{group}:"))  # a heading in the legend
         for series in visible:
             if series.group == group and measure in series.measures:
-                _draw_curve(axes, curves.x, series.name, series.measures[measure], looks[series.key])
+                _draw_curve(axes, curves.x, series.name, series.measures[measure], looks[series.group, series.name])
     if curves.logarithmic and any(value > 0 for value in curves.x):
         axes.set_xscale("log")
     elif max(map(abs, curves.x), default=0) >= 1000:
@@ -188,8 +188,7 @@ def _draw_heat_map(drawing: Drawing, axes: Axes, heat: HeatMap) -> None:
 
 def _draw_scatter(drawing: Drawing, axes: Axes, scatter: Scatter) -> None:
     drawing.set_size_inches(6.2, 4.6)
-    markers = ["os"[label // len(style.LIGHT) % 2] for label in range(len(scatter.classes))]
-    _draw_points(axes, scatter, scatter.classes, markers, size=9, alpha=0.8)
+    _draw_points(axes, scatter, size=9, alpha=0.8)
     _name_features(axes)
     axes.set_aspect("equal", adjustable="datalim")
     axes.grid(color="#e4e4e0", linewidth=0.6)
@@ -198,31 +197,25 @@ def _draw_scatter(drawing: Drawing, axes: Axes, scatter: Scatter) -> None:
         _legend_beside(axes, markerscale=1.6)
 
 
-def _draw_points(
-    axes: Axes,
-    points: Scatter,
-    classes: Sequence[str],
-    markers: Sequence[str],
-    size: float,
-    alpha: float | None = None,
-) -> None:
-    for label, name in enumerate(classes):
+def _draw_points(axes: Axes, points: Scatter, size: float, alpha: float | None = None) -> None:
+    for label, name in enumerate(points.classes):
         chosen = [position for position, value in enumerate(points.labels) if value == label]
         x, y = ([values[position] for position in chosen] for values in (points.x, points.y))
-        colour = style.LIGHT[label % len(style.LIGHT)]
-        axes.scatter(x, y, color=colour, marker=markers[label], linewidths=0, label=_shorten(name), s=size, alpha=alpha)
+        turn, colour = divmod(label, len(style.LIGHT))
+        marker, short = "os"[turn % 2], _shorten(name)
+        axes.scatter(x, y, color=style.LIGHT[colour], marker=marker, linewidths=0, label=short, s=size, alpha=alpha)
 
 
 def _draw_regions(drawing: Drawing, axes: Axes, regions: Regions) -> None:
     from matplotlib.colors import ListedColormap
 
     drawing.set_size_inches(6.2, 4.6)
-    colours = [style.LIGHT[label % len(style.LIGHT)] for label in range(len(regions.classes))]
+    colours = [style.LIGHT[label % len(style.LIGHT)] for label in range(len(regions.points.classes))]
     axes.pcolormesh(
         regions.x, regions.y, regions.labels, cmap=ListedColormap(colours), vmin=-0.5, vmax=len(colours) - 0.5,
         alpha=0.28, shading="nearest", rasterized=True,
     )  # fmt: skip
-    _draw_points(axes, regions.points, regions.classes, ["o"] * len(colours), size=4)
+    _draw_points(axes, regions.points, size=4)
     axes.contour(regions.x, regions.y, regions.scores, levels=[0.0], colors="black", linewidths=1.6)
     _name_features(axes)
     axes.set_aspect("equal", adjustable="box")

@@ -40,7 +40,7 @@ def ranked(curves: Curves, measure: str) -> list[int]:
 
     Low values are good unless the curves say that high values are.
 
-    >>> from onebit.experiments.report import Series
+    >>> from onebit.experiments.report import Band, Series
     >>> ranked(Curves("", [1], "", "", [Series("a", {"played": Band([5])}), Series("b", {"played": Band([3])})]), "played")
     [1, 0]
     """
@@ -56,7 +56,7 @@ def foremost(curves: Curves, measure: str, limit: int) -> list[int]:
 
     Two places are kept for references (full information); more references are shown only if learners leave places free.
 
-    >>> from onebit.experiments.report import Series
+    >>> from onebit.experiments.report import Band, Series
     >>> names = [("a", ""), ("b", FULL_INFORMATION), ("c", FULL_INFORMATION), ("d", FULL_INFORMATION)]
     >>> series = [Series(name, {"played": Band([9 - position])}, group) for position, (name, group) in enumerate(names)]
     >>> foremost(Curves("", [1], "rounds", "error", series), "played", 3)
@@ -79,19 +79,19 @@ def looks(charts: Iterable[Curves], limit: int) -> dict[tuple[str, str], Look]:
     result: dict[tuple[str, str], Look] = {}
     counts = {True: 0, False: 0}
     for chart in charts:
-        if not any(series.key in result for series in chart.series):
+        if not any((series.group, series.name) in result for series in chart.series):
             counts = {True: 0, False: 0}
         measure = next(iter(chart.measures), "")
         front = foremost(chart, measure, limit)
         for position in front + [position for position in ranked(chart, measure) if position not in front]:
             series = chart.series[position]
-            if series.key not in result:
+            if (series.group, series.name) not in result:
                 is_reference = series.group == FULL_INFORMATION
                 turn, colour = divmod(counts[is_reference], len(LIGHT))
                 dashes = REFERENCES if is_reference else LEARNERS
                 # References take the colours from the other end, so that the first few differ from the first learners.
                 colour = len(LIGHT) - 1 - colour if is_reference else colour
-                result[series.key] = Look(colour, dashes[turn % len(dashes)])
+                result[series.group, series.name] = Look(colour, dashes[turn % len(dashes)])
                 counts[is_reference] += 1
     return result
 

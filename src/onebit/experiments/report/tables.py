@@ -24,18 +24,17 @@ def rich(text: str) -> str:
 
 def table_html(table: Table) -> str:
     """Render a table that page.js can sort, with a tbody for each group of rows."""
-    heads = "".join(
-        f'<th scope="col"{_classed(column.numeric)}><button type="button"{_title(column.help)}>{rich(column.title)}'
-        '<span class="arrow" aria-hidden="true"></span></button></th>'
-        for column in table.columns
-    )
-    numeric = [column.numeric for column in table.columns]
-    bodies = ""
+    heads = bodies = ""
+    for column in table.columns:
+        tip = f' title="{escape(column.help)}"' if column.help else ""
+        heads += f'<th scope="col"{_classed(column.numeric)}><button type="button"{tip}>{rich(column.title)}'
+        heads += '<span class="arrow" aria-hidden="true"></span></button></th>'
     for group, rows in table.groups.items():
-        head = f'<tr class="group"><th scope="rowgroup" colspan="{len(numeric)}">{rich(group)}</th></tr>'
-        name = head if group else ""
-        lines = "".join(f"<tr>{''.join(map(_cell, cells, table.columns))}</tr>\n" for cells in rows)
-        bodies += f"<tbody>{name}{lines}</tbody>"
+        lines = [f"<tr>{''.join(map(_cell, cells, table.columns))}</tr>\n" for cells in rows]
+        if group:
+            name = f'<th scope="rowgroup" colspan="{len(table.columns)}">{rich(group)}</th>'
+            lines.insert(0, f'<tr class="group">{name}</tr>')
+        bodies += f"<tbody>{''.join(lines)}</tbody>"
     note = f'<p class="note">{rich(table.note)}</p>' if table.note else ""
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.title or "table")}">'
@@ -95,7 +94,3 @@ def heat_map_html(heat: HeatMap) -> str:
 
 def _classed(numeric: bool) -> str:
     return ' class="number"' if numeric else ""
-
-
-def _title(text: str) -> str:
-    return f' title="{escape(text)}"' if text else ""

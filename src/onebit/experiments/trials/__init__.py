@@ -65,14 +65,9 @@ class ComparisonEntry:
         return {**self.rule.defaults, **self.rule.plain(own), **common}
 
     @cached_property
-    def code(self) -> str:
-        """A hash of the code of the rule and of the loop."""
-        return code_mark(self.rule)
-
-    @cached_property
     def key(self) -> str:
         """The entry's identity as text: its rule by name and code, and all parameters."""
-        return json.dumps([self.rule.name, self.code, self.settings], sort_keys=True)
+        return json.dumps([self.rule.name, code_mark(self.rule), self.settings], sort_keys=True)
 
     def make(self, stream: Stream, data: Dataset, seed: int, longest_squared: Callable[[], float]) -> Learner:
         """Return a new learner that is set up for the form of these rows."""

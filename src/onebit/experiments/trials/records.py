@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.installation import install_command
+from onebit.engine.compile import code_mark
 from onebit.errors import InputError, MissingExtraError
 from onebit.experiments.trials import Outcome, Trial
 from onebit.experiments.trials.cost import describe_platform
@@ -57,10 +58,6 @@ class Record:
     measured: dict[str, Any] = field(default_factory=dict)  # by the trial's measurement, on the final learner
 
     @property
-    def failed(self) -> str | None:
-        return self.why
-
-    @property
     def rounds(self) -> int:
         return int(self.stream["rounds"])
 
@@ -88,6 +85,10 @@ class Record:
             values["error"] = values["greedy_error"] = None
         values["measured"] = encode_numbers(self.measured)
         return {name: value for name, value in values.items() if name not in OPTIONAL or value not in (None, {})}
+
+    def failure_to_dict(self) -> dict[str, Any]:
+        """Return which run failed and why, as plain values."""
+        return {"learner": self.learner, "options": self.options, "seed": self.seed, "why": self.why}
 
 
 OPTIONAL = (*REWARDS, "measured")
@@ -139,7 +140,7 @@ def make_record(outcome: Outcome) -> Record:
         seconds=outcome.seconds,
         on=outcome.on,
         platform=describe_platform(),
-        code=trial.entry.code,
+        code=code_mark(trial.entry.rule),
         written=datetime.now(UTC).isoformat(timespec="seconds"),
         measured=outcome.measured or {},
         **rewards,
@@ -176,7 +177,7 @@ class Records:
         A failed trial is run again, and so is one whose curve is wanted and was not stored.
         """
         record = self._records.get(trial.identity)
-        is_missing = record is None or record.failed or (trial.curve and record.curve is None)
+        is_missing = record is None or record.why or (trial.curve and record.curve is None)
         return None if is_missing else record
 
     def add(self, record: Record) -> None:

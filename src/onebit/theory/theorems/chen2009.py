@@ -194,8 +194,7 @@ def column_comparators(X: NDArray[np.float64], signs: Numbers, longest: float) -
         short = np.where(signs != 0.0, np.maximum(0.0, 1.0 - signs * np.asarray(X @ U.T)), 0.0)
         return np.square(short).sum(), np.asarray(X.T @ (-2.0 * signs * short)).T
 
-    start = np.zeros((signs.shape[1], X.shape[1]))
-    return list(fit_path(loss, start, [penalty * longest**2 for penalty in PENALTIES]))
+    return list(fit_path(loss, (signs.shape[1], X.shape[1]), longest, PENALTIES))
 
 
 # --- Theorem 2 -------------------------------------------------------------------------------------------------------------

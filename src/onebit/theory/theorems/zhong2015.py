@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.draws import DECIDING, LEARNING, Draws, seed_key
-from onebit.contract.rule import Choice, RuleInput
+from onebit.contract.rule import RuleInput
 from onebit.rules.pab import PAB, RULE
 from onebit.theory.bound import Bound
 from onebit.theory.constraints import Numbers
@@ -59,12 +59,8 @@ def draw_step(params: PAB, scores: Numbers, squared: float, truth: int, key: np.
     if choice.greedy != truth:
         size = (1.0 + scores[choice.greedy] - scores[truth]) / divisor
         aim[truth], aim[choice.greedy] = size, -size
-    return Draw(first, whole - first, aim, divisor, chance_of(params, choice, truth))
-
-
-def chance_of(params: PAB, choice: Choice, label: int) -> float:
-    """Return the probability of playing a label, given the greedy one."""
-    return params.exploration / params.classes + (1.0 - params.exploration if label == choice.greedy else 0.0)
+    propensity = params.exploration / params.classes + (1.0 - params.exploration if truth == choice.greedy else 0.0)
+    return Draw(first, whole - first, aim, divisor, propensity)
 
 
 @dataclass(frozen=True)

@@ -29,14 +29,6 @@ TOGETHER = 3_020  # replicates that run at the same time
 CORE_ROUNDS_S = 1_590_000  # rounds per second of one CPU core
 
 
-def gpu_executor(threads: ThreadsExecutor, only_if_it_pays: bool = False) -> GpuExecutor:
-    """Return an executor on this machine's GPU; raise InputError if there is no usable one."""
-    trouble = device.trouble()
-    if trouble is not None:
-        raise InputError(trouble)
-    return GpuExecutor(threads, only_if_it_pays)
-
-
 def why_not(trial: Trial) -> str | None:
     """Return why a trial cannot run on the GPU, or None if nothing known so far prevents it.
 
@@ -62,9 +54,13 @@ def why_not(trial: Trial) -> str | None:
 
 
 class GpuExecutor:
-    """Runs trials on one GPU, and those that the GPU cannot run on threads."""
+    """Runs trials on this machine's GPU, and those that it cannot run on threads."""
 
-    def __init__(self, threads: ThreadsExecutor, only_if_it_pays: bool) -> None:
+    def __init__(self, threads: ThreadsExecutor, only_if_it_pays: bool = False) -> None:
+        """Prepare to run; raise InputError if there is no usable GPU."""
+        trouble = device.trouble()
+        if trouble is not None:
+            raise InputError(trouble)
         self._threads, self._only_if_it_pays = threads, only_if_it_pays
         self._used = False  # True once the GPU has run a trial
         self._remaining: list[Trial] = []  # trials for the threads; `_reasons` says why
