@@ -109,7 +109,7 @@ def failure_rows(failed: Sequence[Record]) -> list[dict[str, Any]]:
             "rule": rule,
             "runs": len(records),
             "streams": "; ".join(sorted({record.stream["data"] for record in records})),
-            "first reason": records[0].failed,
+            "first reason": records[0].why,
         }
         for rule, records in by_rule.items()
     ]

@@ -118,7 +118,7 @@ def run_units(units: Sequence[Unit], records: Records, jobs: int, progress: Prog
             for future in _as_they_come(set(sizes)):
                 for record in future.result():
                     records.add(record)
-                    failed += [record] if record.failed else []
+                    failed += [record] if record.why else []
                 progress(sizes[future])
         finally:
             stop.set()

@@ -177,7 +177,7 @@ def core_rate(line: Line) -> float | None:
     values, labels = rows_of(line.classes, line.features)
     streamed = stream(values, labels, rounds=CORE_ROUNDS, order="shuffle", delay=line.delay or None)
     (record,) = ThreadsExecutor(1).run([Trial(make_entry(line.rule, line.options), streamed, 0)], lambda count: None)
-    return None if record.failed else CORE_ROUNDS / max(1e-9, record.seconds)
+    return None if record.why else CORE_ROUNDS / max(1e-9, record.seconds)
 
 
 def table_row(one: dict[str, Any]) -> dict[str, Any]:

@@ -31,7 +31,6 @@ HOMES = {
     "load": "onebit.learner.learner",
     "open": "onebit.service.open.opening",
     "OpenTask": "onebit.service.open.task",
-    "plot_boundary": "onebit.experiments.regions",
     "run": "onebit.experiments.run",
     "Result": "onebit.experiments.run",
     "Stopped": "onebit.experiments.run",

@@ -22,7 +22,6 @@ from onebit.errors import OnebitWarning as OnebitWarning
 from onebit.errors import OutOfMemoryError as OutOfMemoryError
 from onebit.experiments.compare import Comparison as Comparison
 from onebit.experiments.compare import compare as compare
-from onebit.experiments.regions import plot_boundary as plot_boundary
 from onebit.experiments.run import Result as Result
 from onebit.experiments.run import Stopped as Stopped
 from onebit.experiments.run import run as run

@@ -20,7 +20,7 @@ import onebit
 from onebit.checks.examples import rows
 from onebit.cli import main
 from onebit.experiments.executors import Executor, make_executor
-from onebit.experiments.executors.threads import processor
+from onebit.experiments.trials.cost import processor
 from onebit.experiments.trials.records import FILE, read_records
 from onebit.rules import rule_named
 from tests.cli.call import Call
@@ -189,7 +189,7 @@ def test_a_learner_that_does_not_settle_is_one_line_and_1(call: Call) -> None:
     assert "does not settle" in err
     assert "bpa" in out
     assert "does not settle" in Path("onebit-results/compare-synsep10/page.html").read_text()
-    failed = [row for row in read_records(Path("onebit-results/compare-synsep10") / FILE) if row.failed]
+    failed = [row for row in read_records(Path("onebit-results/compare-synsep10") / FILE) if row.why]
     assert len(failed) == 2
     assert call(*arguments, "--json")[0] == 1
 
@@ -569,15 +569,15 @@ def test_the_table_has_no_colours_in_a_pipe_and_names_survive_a_poor_encoding(tm
 
 
 @pytest.mark.parametrize(
-    ("module", "arguments"),
+    "arguments",
     [
-        ("experiments.runner", ["compare", "synsep9", "--learners", "bpa", *SHORT]),
-        ("experiments.runner", ["sweep", "bpa", "synsep9", "--grid", "exploration=0.1,0.2", *SHORT]),
-        ("papers.reproduce", ["reproduce", "hoeven2020", "--item", "figure1"]),
+        ["compare", "synsep9", "--learners", "bpa", *SHORT],
+        ["sweep", "bpa", "synsep9", "--grid", "exploration=0.1,0.2", *SHORT],
+        ["reproduce", "hoeven2020", "--item", "figure1"],
     ],
 )
 def test_where_it_runs_is_said_on_the_command_line(
-    call: Call, module: str, arguments: list[str], monkeypatch: pytest.MonkeyPatch
+    call: Call, arguments: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[str, int | None]] = []
 
@@ -585,7 +585,7 @@ def test_where_it_runs_is_said_on_the_command_line(
         asked.append((on, threads))
         return make_executor("threads", 1)
 
-    monkeypatch.setattr(f"onebit.{module}.make_executor", executor)
+    monkeypatch.setattr("onebit.experiments.runner.make_executor", executor)
     folders = ["here", "there"]
     assert call(*arguments, "--out", folders[0])[0] == 0
     assert call(*arguments, "--threads", "3", "--on", "ray://host:10001", "--out", folders[1])[0] == 0

@@ -161,10 +161,10 @@ def test_a_learner_that_does_not_settle_is_listed_and_the_others_stand() -> None
         found = onebit.compare("synsep10", ["bpa", ("pab", {"aggressiveness": 1})], rounds=9000, runs=2)
     assert heard[0].filename == __file__, "it names the line of whoever compared"
     assert "2 runs failed (pab aggressiveness=1: " in repr(found)
-    assert "2 runs failed" in found._repr_html_()
+    assert "2 runs failed" in page_html(found.page())
     assert titles(found[0]) == ["bpa"]
     assert [(row.learner, row.seed) for row in found.failures] == [("pab", 0), ("pab", 1)]
-    assert all("does not settle" in (row.failed or "") for row in found.failures)
+    assert all("does not settle" in (row.why or "") for row in found.failures)
     html = page_html(found.page())
     assert "Failed" in html
     assert html.index("But 2 runs failed (pab aggressiveness=1: ") < html.index('data-test="curves"'), "said at the top"

@@ -18,7 +18,7 @@ from onebit.experiments.grid import MOST_SETTINGS, Grid, parse_axis, parse_value
 from onebit.experiments.report import Curves, HeatMap
 from onebit.experiments.report.html import page_html
 from onebit.experiments.sweep import FRESH, Sweep
-from onebit.experiments.trials.records import FILE, Record
+from onebit.experiments.trials.records import FILE
 
 X, Y = rows(60)
 SHORT: dict[str, Any] = {"rounds": 300, "runs": 2, "fresh_runs": 3}
@@ -344,7 +344,7 @@ def test_a_setting_that_failed_is_not_chosen_and_is_listed() -> None:
             "pab", "synsep10", grid={"aggressiveness": [0.001, 1.0]}, rounds=9000, runs=2, fresh_runs=1
         )
     assert "2 runs failed (pab aggressiveness=1: " in repr(found)
-    assert "But 2 runs failed" in found._repr_html_()
+    assert "But 2 runs failed" in page_html(found.page())
     assert found.summaries[1] is None
     assert found.best == {"aggressiveness": 0.001}
     assert [row.options for row in found.failures] == [{"aggressiveness": 1.0}] * 2
@@ -401,76 +401,20 @@ def test_a_wider_grid_runs_only_what_is_new(tmp_path: Path) -> None:
     assert {row["options"]["aggressiveness"] for row in added if row["seed"] < FRESH} == {0.01}
 
 
-# --- the callback ------------------------------------------------------------------------------------------------------
-
-
-def test_the_callback_hears_of_every_run_once_and_after_it_is_kept(tmp_path: Path) -> None:
-    heard: list[Record] = []
-    lines: list[int] = []
-
-    def callback(record: Record) -> None:
-        heard.append(record)
-        lines.append(len((tmp_path / FILE).read_bytes().splitlines()))
-
-    found = swept(out=tmp_path, callback=callback)
-    assert len(heard) == 8 + 3
-    assert lines == list(range(2, 13)), "each is on disk when it is told of"
-    assert sorted(record.id for record in heard) == sorted(found.frame()["id"])
-    assert [record.seed >= FRESH for record in heard] == [False] * 8 + [True] * 3
-
-
-def test_the_callback_hears_of_runs_that_were_there_already(tmp_path: Path) -> None:
-    swept(out=tmp_path)
-    heard: list[str] = []
-    found = swept(out=tmp_path, callback=lambda record: heard.append(record.id))
-    assert found.cost.rounds == 0
-    assert sorted(heard) == sorted(found.frame()["id"])
-
-
-def test_what_the_callback_raises_comes_out_and_what_is_done_is_kept(tmp_path: Path) -> None:
-    heard: list[Record] = []
-
-    def callback(record: Record) -> None:
-        heard.append(record)
-        if len(heard) == 3:
-            raise LookupError("enough")
-
-    with pytest.raises(LookupError, match="enough"):
-        swept(out=tmp_path, callback=callback)
-    kept = (tmp_path / FILE).read_bytes()
-    assert len(kept.splitlines()) == 1 + 3
-    found = swept(out=tmp_path)
-    assert (tmp_path / FILE).read_bytes().startswith(kept)
-    assert found.to_dict()["best"] == swept().to_dict()["best"]
-
-
-def test_ctrl_c_in_the_callback_is_ctrl_c(tmp_path: Path) -> None:
-    heard: list[Record] = []
-
-    def callback(record: Record) -> None:
-        heard.append(record)
-        if len(heard) == 9:
-            raise KeyboardInterrupt
-
-    with pytest.raises(onebit.Stopped) as stopped:
-        swept(callback=callback)
-    assert stopped.value.result is not None
-    assert len(stopped.value.result.frame()) == 8
-
-
-def test_the_callback_hears_of_failures() -> None:
-    heard: list[Record] = []
-    long = X.copy()
-    long[41] *= 1e25
-    assert "every run failed" in refused(lambda: swept(X=long, y=Y, rounds=60, callback=heard.append))
-    assert len(heard) == 8
-    assert all(record.failed for record in heard)
-
-
-def test_a_callback_that_cannot_be_called_is_refused() -> None:
-    assert "callback is 3" in refused(lambda: swept(callback=3))
-
-
 def test_a_grid_that_is_no_dict_is_refused() -> None:
     with pytest.raises(onebit.InputError, match=r"^grid is \[1\], but must be a dict: the values of each parameter"):
         onebit.sweep("bpa", "synsep9", grid=[1])  # type: ignore[arg-type]
+
+
+def test_after_ctrl_c_the_runs_that_are_done_are_in_its_result() -> None:
+    rounds: list[int] = []
+
+    def progress(count: int) -> None:
+        rounds.append(count)
+        if sum(rounds) > 8 * SHORT["rounds"]:  # the first rounds of the setting chosen
+            raise KeyboardInterrupt
+
+    with pytest.raises(onebit.Stopped) as stopped:
+        swept(progress=progress)
+    assert stopped.value.result is not None
+    assert len(stopped.value.result.frame()) == 8

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 import onebit
-import onebit.papers.reproduce as reproducing
 from onebit.checks.examples import refused
 from onebit.cli import main
 from onebit.experiments.report.html import page_html
@@ -91,6 +90,9 @@ def test_what_is_only_drawn_says_so(give: Give, tmp_path: Path, capsys: pytest.C
 # --- a folder that was measured elsewhere --------------------------------------------------------------------------------
 
 
+PLATFORM = "onebit.experiments.trials.records.describe_platform"
+
+
 def not_here(*arguments: Any, **named: Any) -> Any:
     raise AssertionError("it runs")
 
@@ -99,10 +101,10 @@ def test_a_folder_measured_elsewhere_is_shown_without_runs(
     give: Give, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     give(HEAD + DATA + TWO)
-    monkeypatch.setattr(reproducing, "measured_here", lambda: "onebit 9.9 on a large machine")
+    monkeypatch.setattr(PLATFORM, lambda: "onebit 9.9 on a large machine")
     first = reproduce("mine2026", out=tmp_path, on="threads")
     assert first.measured_with == ["onebit 9.9 on a large machine"]
-    monkeypatch.setattr(reproducing, "measured_here", lambda: "onebit 9.9 on a small machine")
+    monkeypatch.setattr(PLATFORM, lambda: "onebit 9.9 on a small machine")
     monkeypatch.setattr("onebit.experiments.executors.threads.run_trials", not_here)
     before = (tmp_path / "rows.jsonl").read_bytes()
     again = reproduce("mine2026", out=tmp_path, measure=False)
@@ -115,7 +117,7 @@ def test_a_folder_measured_elsewhere_is_shown_without_runs(
 def test_two_machines_that_measured_are_both_named(give: Give, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for machine, text in (("one", HEAD + DATA + learner("BPA", "bpa")), ("two", HEAD + DATA + TWO)):
         give(text)
-        monkeypatch.setattr(reproducing, "measured_here", lambda machine=machine: f"onebit 9.9 on {machine}")
+        monkeypatch.setattr(PLATFORM, lambda machine=machine: f"onebit 9.9 on {machine}")
         found = reproduce("mine2026", out=tmp_path, on="threads")
     assert found.measured_with == ["onebit 9.9 on one", "onebit 9.9 on two"]
 
@@ -154,13 +156,6 @@ def test_without_results_there_is_nothing_to_show(give: Give, tmp_path: Path, fo
     assert "there are no results" in told
     assert "rows.jsonl" in told
     assert not (tmp_path / "empty").exists()
-
-
-@pytest.mark.parametrize("text", ["{", '{"a": 1}', "[1]"])
-def test_a_damaged_note_of_what_measured_is_one_sentence(give: Give, tmp_path: Path, text: str) -> None:
-    give(HEAD + DATA + learner("BPA", "bpa"))
-    (tmp_path / reproducing.MEASURED).write_text(text)
-    assert reproducing.MEASURED in refused(lambda: reproduce("mine2026", out=tmp_path))
 
 
 # --- all that a paper states ---------------------------------------------------------------------------------------------

@@ -83,7 +83,7 @@ def test_every_learner_plays_against_the_adversaries_of_its_feedback(
     assert found.verdicts[0].said.startswith("adaptive: at least 4; oblivious: ")
     assert found.verdicts[1].said.endswith("expected at least 4")
     tables = found.results[0].parts
-    assert [len(part.rows) for part in tables if isinstance(part, Table)] == [2, 1]
+    assert [len(part.groups[""]) for part in tables if isinstance(part, Table)] == [2, 1]
 
     def refused(*arguments: Any, **named: Any) -> Any:
         raise AssertionError("it plays while it shows")

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,9 @@ from onebit.papers.reproduce import reproduce
 from onebit.papers.verdicts import Reproduction, Status
 from onebit.theory.bound import Bound
 from onebit.theory.mistakes import bounds
-from onebit.theory.rounds import fix_rounds, read_rounds
+from onebit.theory.rounds import read_rounds
 from onebit.theory.setting import Setting
-from onebit.theory.theorems import Promises, compute_promises
+from onebit.theory.theorems import compute_promises
 from tests.experiments.executors.cluster.test_executor import PaperExecutor
 
 PAPER = """
@@ -68,7 +69,7 @@ set = { setting = "full", loss = "smooth" }
 @pytest.fixture(autouse=True)
 def _mine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("onebit.papers.reproduce.paper_named", lambda name: read_paper("mine2026", PAPER))
-    monkeypatch.setattr("onebit.experiments.regions.ACROSS", 12)
+    monkeypatch.setattr("onebit.papers.pictures.ACROSS", 12)
 
 
 def shown(found: Reproduction) -> tuple[Any, ...]:
@@ -87,7 +88,7 @@ def test_items_are_kept_as_records_and_shown_from_them_alone(tmp_path: Path, mon
     records = list(read_records(tmp_path / FILE))
     assert len(records) == 3, "the boundary, and two runs for the bounds"
     assert sorted(sorted(one.measured)[:2] for one in records if one.measured) == [
-        ["bounds", "notes"],
+        ["bounds"],
         ["class", "regions"],
     ]
     for name in ("compute_regions", "compute_promises", "read_rounds"):
@@ -113,17 +114,15 @@ def test_bounds_of_a_paper_are_those_of_the_library() -> None:
     [("gaptron", {"loss": "hinge"}), ("bandit-perceptron", {}), ("passive-aggressive", {})],
 )
 def test_promises_survive_a_file(rule: str, options: dict[str, Any]) -> None:
-    entry, rounds = make_entry(rule, options), read_rounds("weak2d", None, 0, {"rounds": 60})
+    entry, rounds = make_entry(rule, options), read_rounds(onebit.stream("weak2d", rounds=60), 0)
     found = compute_promises(Setting(entry.rule, entry.options, rounds, 2, 0, choose_marks(60)))
-    odd = Bound("odd", "", "", np.inf, log_value=-np.inf, left=(np.nan, 1.0), assumptions={"a": np.float64(0.5)})
-    found = Promises([*found.bounds, odd], found.notes)
-    text = json.dumps(encode_numbers(found.to_dict()), allow_nan=False)
-    again = Promises.from_dict(decode_numbers(json.loads(text)))
-    assert repr(again.bounds) == repr(found.bounds).replace("np.float64(0.5)", "0.5")
-    for one, other in zip(again.bounds, found.bounds, strict=True):
-        lines = [None if line is None else line.tolist() for line in (one.line, other.line)]
-        assert lines[0] == lines[1]
-    assert again.notes == found.notes
+    odd = Bound("odd", "", "", np.inf, log_value=-np.inf, left=[np.nan, 1.0], assumptions={"a": np.float64(0.5)})
+    found = [*found, odd]
+    text = json.dumps(encode_numbers([asdict(bound) for bound in found]), allow_nan=False)
+    again = [Bound(**plain) for plain in decode_numbers(json.loads(text))]
+    assert repr(again) == repr(found).replace("np.float64(0.5)", "0.5")
+    for one, other in zip(again, found, strict=True):
+        assert one.line == other.line
 
 
 def test_a_measurement_is_part_of_what_a_trial_is() -> None:
@@ -143,14 +142,14 @@ def test_a_measurement_is_part_of_what_a_trial_is() -> None:
 
 def test_rounds_are_fixed_whatever_the_seed_and_are_what_they_are_of() -> None:
     given = onebit.stream("weak2d", rounds=40, noise=0.2)
-    fixed = fix_rounds(given, 3)
-    rounds = read_rounds(given, None, 3, {})
+    rounds = read_rounds(given, 3)
+    fixed = rounds.as_stream()
     for seed in (0, 9):
         assert np.array_equal(fixed.data(seed).X, rounds.X)
         assert np.array_equal(fixed.schedule(fixed.data(seed), seed).labels, rounds.y)
-    assert fixed.key == fix_rounds(given, 3).key != fix_rounds(given, 4).key
+    assert fixed.key == read_rounds(given, 3).as_stream().key != read_rounds(given, 4).as_stream().key
     with pytest.raises(onebit.OnebitError, match="leave out delay and missing"):
-        fix_rounds(onebit.stream("weak2d", rounds=40, delay="fixed:3"), 0)
+        read_rounds(onebit.stream("weak2d", rounds=40, delay="fixed:3"), 0)
 
 
 class Failing:
@@ -170,7 +169,7 @@ def test_a_measurement_that_fails_is_a_run_that_failed(monkeypatch: pytest.Monke
     monkeypatch.setattr(bound_items, "BoundsMeasurement", lambda runs: Failing())
     found = reproduce("mine2026", ["theorems"], on="threads")
     assert [one.verdict for one in found.verdicts] == [Status.FAILED]
-    assert [record.failed for record in found.failures] == ["it has none"]
+    assert [record.why for record in found.failures] == ["it has none"]
 
 
 # --- on every executor -------------------------------------------------------------------------------------------------
@@ -178,7 +177,7 @@ def test_a_measurement_that_fails_is_a_run_that_failed(monkeypatch: pytest.Monke
 
 def test_a_cluster_measures_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = reproduce("mine2026", on="threads")
-    monkeypatch.setattr("onebit.papers.reproduce.make_executor", lambda on, threads: PaperExecutor())
+    monkeypatch.setattr("onebit.experiments.runner.make_executor", lambda on, threads: PaperExecutor())
     found = reproduce("mine2026", on="dask")
     assert shown(found) == shown(expected)
     assert found.cost.where == "Paper, 1 pencils on a desk"

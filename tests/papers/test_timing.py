@@ -15,7 +15,7 @@ from onebit.experiments.trials import Trial
 from onebit.experiments.trials.records import FILE, read_records
 from onebit.papers import read_paper
 from onebit.papers.reproduce import reproduce
-from onebit.papers.timing import DrawnRows, TimeMeasurement, power_law
+from onebit.papers.timing import Size, TimeMeasurement, draw_rows, power_law
 from onebit.papers.verdicts import Reproduction, Status
 
 PAPER = """
@@ -124,8 +124,7 @@ def test_power_laws_are_fitted_with_an_interval() -> None:
 
 
 def test_rows_are_drawn_from_the_seed_and_time_is_taken_on_threads() -> None:
-    rows = DrawnRows(3, 50)
-    data, other = rows.draw(200, 0), rows.draw(200, 1)
+    data, other = (draw_rows(Size(200, 3, 50), 200, seed) for seed in (0, 1))
     assert data.X.shape == (200, 50)
     assert set(data.y.tolist()) == {0, 1, 2}
     assert not np.array_equal(data.X, other.X)

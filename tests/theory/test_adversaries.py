@@ -109,7 +109,7 @@ def test_a_learner_that_is_told_the_class_is_spared_the_bound_of_bandit_feedback
 
 def test_fewer_mistakes_than_the_bound_are_told() -> None:
     one = Adversary("bandit", "weak", 4, 4.0)
-    kept = Forced(one, "mine", {}, (48, 48), (24, 25), one.margin)
+    kept = Forced(one, "mine", (48, 48), (24, 25), one.margin)
     assert kept.held
     assert not replace(kept, adaptive=(48, 47)).held
     assert not replace(kept, oblivious=(20,)).held, "of one run nothing is known but its mistakes"
@@ -149,4 +149,4 @@ def test_what_no_adversary_can_be_is_refused(settings: dict[str, Any], words: st
 
 
 def test_a_bound_that_was_not_kept_is_told() -> None:
-    assert not Forced(Adversary("full", "weak", 4, 4.0), "mine", {}, (15,), (12,), 0.25).held
+    assert not Forced(Adversary("full", "weak", 4, 4.0), "mine", (15,), (12,), 0.25).held

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from onebit.data.streams import stream
 from onebit.errors import OnebitError
 from onebit.theory.comparators import (
     TEMPERATURES,
@@ -156,13 +157,13 @@ def test_sparse_rows_give_the_same_comparators() -> None:
 
 def test_the_rounds_are_those_of_the_stream_in_its_order() -> None:
     X, y = np.arange(12.0).reshape(6, 2), ["a", "b", "c", "a", "b", "c"]
-    rounds = read_rounds(X, y, 3, {"order": "shuffle", "rounds": 9})
+    rounds = read_rounds(stream(X, y, order="shuffle", rounds=9), 3)
     assert rounds.count == 9
     for row, label in zip(rounds.X, rounds.labels, strict=True):
         assert y[int(row[0]) // 2] == label
     assert sorted(rounds.X[:6, 0]) == [0, 2, 4, 6, 8, 10]
     assert not np.array_equal(rounds.X[:6], X)
-    assert read_rounds(X, y, 3, {"order": "file"}).X.tolist() == X.tolist()
+    assert read_rounds(stream(X, y, order="file"), 3).X.tolist() == X.tolist()
 
 
 @pytest.mark.parametrize(
@@ -176,4 +177,4 @@ def test_the_rounds_are_those_of_the_stream_in_its_order() -> None:
 )
 def test_rounds_that_no_theorem_is_about_are_refused(X: Any, settings: dict[str, Any], words: str) -> None:
     with pytest.raises(OnebitError, match=words):
-        read_rounds(X, [0, 1], 0, settings)
+        read_rounds(stream(X, [0, 1], **settings), 0)

@@ -17,7 +17,7 @@ from onebit.cli.terminal import WIDTH, download_bar, open_console, print_json, p
 from onebit.data.real import REAL, RealDataset, describe_location, fetch, find_dataset
 from onebit.data.sources import GENERATORS, Generator
 from onebit.errors import InputError, brief
-from onebit.experiments.report import Column, Table, TableRow
+from onebit.experiments.report import Cell, Column, Table
 
 
 def declare(command: argparse.ArgumentParser) -> None:
@@ -93,22 +93,19 @@ def _fetch(names: list[str], as_json: bool, quiet: bool) -> None:
 
 def _show(listed: list[dict[str, Any]]) -> None:
     columns = [Column("name"), Column("rows", True), Column("features", True), Column("classes", True)]
-    rows = [
-        TableRow(
-            [
-                data["name"],
-                "any" if data["rows"] is None else f"{data['rows']:,}",
-                f"{data['features']:,} {'sparse' if data['sparse'] else 'dense '}",
-                str(data["classes"]),
-                data["where"].split(":")[0],  # the path is long; --json and fetch show it
-                _first_words(data["summary"]) if data["kind"] == "generator" else data["summary"],
-            ],
-            data["kind"],
-        )
-        for data in listed
-    ]
+    groups: dict[str, list[list[Cell]]] = {}
+    for data in listed:
+        cells: list[Cell] = [
+            data["name"],
+            "any" if data["rows"] is None else f"{data['rows']:,}",
+            f"{data['features']:,} {'sparse' if data['sparse'] else 'dense '}",
+            str(data["classes"]),
+            data["where"].split(":")[0],  # the path is long; --json and fetch show it
+            _first_words(data["summary"]) if data["kind"] == "generator" else data["summary"],
+        ]
+        groups.setdefault(data["kind"], []).append(cells)
     narrow = "" if open_console().width >= WIDTH else "; a wider window, or --json, shows what each is"
-    table = Table("Data by name", [*columns, Column("where"), Column("what")], rows)
+    table = Table("Data by name", [*columns, Column("where"), Column("what")], groups)
     print_table(table, roomy=["what"], caption=f"any: as many rows as you ask for{narrow}")
 
 

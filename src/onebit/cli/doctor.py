@@ -49,7 +49,7 @@ def examine() -> dict[str, Any]:
     from onebit.engine.fingerprint import knows_numba
     from onebit.engine.gpu import device
     from onebit.engine.processes import cores
-    from onebit.experiments.executors.threads import processor
+    from onebit.experiments.trials.cost import processor
 
     folder = source_folder()
     trouble = device.trouble()

@@ -132,7 +132,7 @@ def report_failures(result: Experiment, unnamed: Collection[str] = ()) -> int:
     """
     for (learner, data), records in group_failures(result.failures).items():
         count = format_count(len(records), "run")
-        print(f"onebit: {learner} failed on {data} ({count}) and is left out: {records[0].failed}", file=sys.stderr)
+        print(f"onebit: {learner} failed on {data} ({count}) and is left out: {records[0].why}", file=sys.stderr)
     return int(any(record.learner not in unnamed for record in result.failures))
 
 

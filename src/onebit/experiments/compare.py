@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +15,14 @@ from onebit.contract.validation import MAX_RUNS, checked_count, checked_seed
 from onebit.data.streams import Stream, stream, stream_parameters
 from onebit.errors import InputError, brief
 from onebit.experiments.drawing import describe_score, draw_curves
+from onebit.experiments.pages import comparison_page
 from onebit.experiments.report import Page
+from onebit.experiments.report.figures import figure
 from onebit.experiments.report.html import save_page
 from onebit.experiments.run import describe_constant
 from onebit.experiments.runner import TrialCollector, describe_failures, refuse_or_warn, run_experiment
 from onebit.experiments.statistics import MeanEstimate, Summary
-from onebit.experiments.trials import ComparisonEntry, Progress, Trial, make_entry
+from onebit.experiments.trials import ComparisonEntry, Progress, Trial, format_options, make_entry
 from onebit.experiments.trials.cost import Cost
 from onebit.experiments.trials.records import Record, frame
 from onebit.learner.learner import Learner
@@ -42,7 +45,7 @@ class DataResult:
     summaries: list[Summary]
     failures: list[Record]
 
-    @property
+    @cached_property
     def best(self) -> Summary | None:
         """The best learner with bandit feedback, or the best of all if none has bandit feedback."""
         bandits = [summary for summary in self.summaries if not summary.full_information]
@@ -83,14 +86,11 @@ class DataResult:
             {**summary.to_dict(), "difference_to_best": self.difference(summary).to_dict()}
             for summary in self.summaries
         ]
-        failures = [
-            {name: getattr(record, name) for name in ("learner", "options", "seed", "why")} for record in self.failures
-        ]
         return {
             "data": self.stream.name,
             "stream": self.stream.described(),
             "standings": standings,
-            "failures": failures,
+            "failures": [record.failure_to_dict() for record in self.failures],
         }
 
 
@@ -121,11 +121,6 @@ class Comparison:
         ]
         failures = f"; {describe_failures(self.failures)}" if self.failures else ""
         return f"Comparison({self.runs} runs; best on {'; '.join(winners)}{failures})"
-
-    def _repr_html_(self) -> str:
-        from onebit.experiments.pages import comparison_html
-
-        return comparison_html(self)
 
     @property
     def finding(self) -> str:
@@ -159,15 +154,11 @@ class Comparison:
 
     def plot(self, data: int | str = 0, measure: str = "played", logarithmic: bool = False) -> Figure:
         """Plot the error curves on one stream as a matplotlib figure."""
-        from onebit.experiments.report.figures import figure
-
         result = self[data]
         return figure(draw_curves(result.stream.name, result.summaries, logarithmic), measure)
 
     def page(self) -> Page:
         """Build the result page: the finding, then curves and a table for each stream."""
-        from onebit.experiments.pages import comparison_page
-
         return comparison_page(self)
 
 
@@ -220,7 +211,11 @@ def compare(
         learners = [learners]
     entries = usual_entries() if learners is None else [_parse_entry(learner) for learner in learners]
     _require_distinct([(entry.title, entry.title) for entry in entries], "learner")
-    streams = [_parse_stream(item, settings) for item in (data if isinstance(data, list) else [data])]
+    pairs = [
+        item if isinstance(item, tuple) and len(item) == 2 else (item, None)
+        for item in (data if isinstance(data, list) else [data])
+    ]
+    streams = [stream(X, y, **settings) for X, y in pairs]
     _require_distinct([(streamed.key, streamed.name) for streamed in streams], "data set")
     seeds = range(seed, seed + runs)
     trials = [Trial(entry, streamed, each) for streamed in streams for each in seeds for entry in entries]
@@ -231,8 +226,8 @@ def compare(
             summaries, failures = [], []
             for entry in entries:
                 records = collector.records_of(Trial(entry, streamed, each) for each in seeds)
-                failures += [record for record in records if record.failed]
-                if records and not any(record.failed for record in records):
+                failures += [record for record in records if record.why]
+                if records and not any(record.why for record in records):
                     summaries.append(Summary(entry, records))
             results.append(DataResult(streamed, sorted(summaries, key=lambda summary: summary.loss.mean), failures))
         return Comparison(results, runs, seed, command, collector.folder, collector.cost, entries)
@@ -250,12 +245,6 @@ def _parse_entry(learner: Any) -> ComparisonEntry:
     if isinstance(learner, Learner):
         raise InputError("a comparison starts every learner anew: name its class and its options instead")
     return make_entry(learner, options)
-
-
-def _parse_stream(data: Any, settings: dict[str, Any]) -> Stream:
-    """Return the stream for anything that `onebit.stream` takes, or for a pair of rows and labels."""
-    X, y = data if isinstance(data, tuple) and len(data) == 2 else (data, None)
-    return stream(X, y, **settings)
 
 
 def _require_distinct(keys_and_names: Sequence[tuple[str, str]], kind: str) -> None:
@@ -325,7 +314,7 @@ def _describe_rivals(rivals: Sequence[Summary]) -> str:
     """Return a clause naming the learners that the paired test cannot tell from the best one."""
     names = []
     for summary in rivals:
-        options = summary.entry.options_text
+        options = format_options(summary.entry.options)
         names.append(f"`{summary.entry.rule.name}`" + (f" ({options})" if options else ""))
     if len(names) > MOST_NAMED:
         names = [*names[:MOST_NAMED], f"{len(names) - MOST_NAMED} more"]

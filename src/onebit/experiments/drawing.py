@@ -33,15 +33,12 @@ if TYPE_CHECKING:
 MEASURES = ("played", "greedy")
 
 
-def band(values: NDArray[np.float64], whole: float = 100.0) -> Band:
-    """Return the mean over runs (rows) with its interval, scaled by `whole` (100 gives percent).
-
-    The interval is clipped to [0, whole].
-    """
-    mean, half = means_and_halves(whole * values)
+def band(values: NDArray[np.float64], highest: float = math.inf) -> Band:
+    """Return the mean over runs (rows) with its interval, which is clipped to [0, highest]; one run has none."""
+    mean, half = means_and_halves(values)
     if len(values) < 2:
         return Band(mean.tolist())
-    return Band(mean.tolist(), np.maximum(mean - half, 0.0).tolist(), np.minimum(mean + half, whole).tolist())
+    return Band(mean.tolist(), np.maximum(mean - half, 0.0).tolist(), np.minimum(mean + half, highest).tolist())
 
 
 def draw_curves(
@@ -56,7 +53,10 @@ def draw_curves(
     series = [
         Series(
             name,
-            {label: band(summary.curve(measure), whole) for label, measure in zip(MEASURES, measures, strict=True)},
+            {
+                label: band(whole * summary.curve(measure), whole)
+                for label, measure in zip(MEASURES, measures, strict=True)
+            },
             FULL_INFORMATION if summary.full_information else BANDIT,
         )
         for name, summary in zip(names or [summary.entry.title for summary in summaries], summaries, strict=True)
@@ -69,27 +69,22 @@ def draw_curves(
 def draw_result(result: Result, logarithmic: bool) -> Curves:
     """Return the curves of one result: for the labels played and for the greedy ones."""
     series = [
-        Series("labels played", {"played": band(result.curve.played)}),
-        Series("greedy labels", {"played": band(result.curve.greedy)}),
+        Series("labels played", {"played": band(100.0 * result.curve.played, 100.0)}),
+        Series("greedy labels", {"played": band(100.0 * result.curve.greedy, 100.0)}),
     ]
     title = f"{result.rule} on {result.data}"
     return Curves(title, result.curve.rounds.tolist(), "rounds", "error so far, %", series, logarithmic)
 
 
-def number(
-    estimate: MeanEstimate, rewarded: bool = False, signed: bool = False, bar: bool = False, best: bool = False
-) -> Number:
+def number(estimate: MeanEstimate, rewarded: bool = False, signed: bool = False, best: bool = False) -> Number:
     """Return a table cell with an error in percent, or a mean reward from 0 to 1, and its interval.
 
-    With `bar` the cell also draws a bar with the interval; `best` marks the cell as the best of its column.
+    `best` marks the cell as the best of its column.
     """
     whole, digits = (1.0, 4) if rewarded else (100.0, 2)
     mean, half = whole * estimate.mean, whole * (estimate.high - estimate.mean)
     text = f"{mean:{'+' if signed else ''}.{digits}f}"
-    if math.isnan(half):
-        return Number(mean, text, best=best)
-    ends = (max(0.0, whole * estimate.low), min(whole, whole * estimate.high)) if bar else None
-    return Number(mean, text, f"± {half:.{digits}f}", ends, best)
+    return Number(mean, text, "" if math.isnan(half) else f"± {half:.{digits}f}", best)
 
 
 def format_estimate(estimate: MeanEstimate, rewarded: bool = False, signed: bool = False) -> str:
@@ -113,10 +108,10 @@ def describe_score(summary: Summary) -> str:
 def failure_table(failed: Sequence[Record]) -> Table:
     """Return a table of the failed runs, a row for each learner with its options."""
     rows = [
-        [title, ", ".join(str(record.seed) for record in records), records[0].failed or ""]
+        [title, ", ".join(str(record.seed) for record in records), records[0].why or ""]
         for (title, _), records in group_failures(failed).items()
     ]
-    return Table("Failed", [Column("learner"), Column("seeds"), Column("why, in the first of them")], rows)
+    return Table("Failed", [Column("learner"), Column("seeds"), Column("why, in the first of them")], {"": rows})
 
 
 def draw_sweep(sweep: Sweep) -> Curves | HeatMap:
@@ -129,20 +124,20 @@ def draw_sweep(sweep: Sweep) -> Curves | HeatMap:
     if len(names) > 1 and len(sweep.grid.axes[names[1]]) > 1:
         return _heat_map(sweep, *sorted(names[:2], key=list(sweep.grid.axes).index))
     if not is_numeric(sweep.grid.axes[names[0]]):
-        return _heat_map(sweep, names[0], None)
+        return _heat_map(sweep, names[0], "")
     return _sensitivity(sweep, names[0])
 
 
 def _sensitivity(sweep: Sweep, name: str) -> Curves:
     """Return the curve of the error over one parameter, leaving out settings with a failed run."""
     values = sorted(sweep.grid.axes[name])
-    points = [(value, summary) for value in values if (summary := _summary_at(sweep, **{name: value})) is not None]
+    points = [(value, summary) for value in values if (summary := _summary_at(sweep, {name: value})) is not None]
     rewarded = sweep.stream.source.rewards
     measures, whole = (REWARDS, 1.0) if rewarded else (("error", "greedy_error"), 100.0)
     bands = {}
     for label, measure in zip(MEASURES, measures, strict=True):
         runs = [[getattr(record, measure) for record in summary.records] for _, summary in points]
-        bands[label] = band(np.array(runs).T, whole)
+        bands[label] = band(whole * np.array(runs).T, whole)
     return Curves(
         f"How the {'mean reward' if rewarded else 'error'} depends on {name}",
         [value for value, _ in points],
@@ -154,35 +149,36 @@ def _sensitivity(sweep: Sweep, name: str) -> Curves:
     )
 
 
-def _heat_map(sweep: Sweep, y_name: str, x_name: str | None) -> HeatMap:
-    """Return the heat map over two parameters, or a single column over one whose values are no numbers."""
+def _heat_map(sweep: Sweep, y_name: str, x_name: str) -> HeatMap:
+    """Return the heat map over two parameters; without an `x_name`, a single column over the values of one."""
     assert sweep.best is not None
-    rewarded, names = sweep.stream.source.rewards, [y_name] if x_name is None else [y_name, x_name]
-    axes = [sweep.grid.axes[y_name], [""] if x_name is None else sweep.grid.axes[x_name]]
-    rows = [[_summary_at(sweep, **dict(zip(names, (y, x), strict=False))) for x in axes[1]] for y in axes[0]]
-    fixed = {name: value for name, value in sweep.best.items() if name not in names}
+    rewarded, best = sweep.stream.source.rewards, {"": "", **sweep.best}
+    axes = [sweep.grid.axes.get(name, [""]) for name in (y_name, x_name)]
+    rows = [[_summary_at(sweep, {y_name: y, x_name: x}) for x in axes[1]] for y in axes[0]]
+    fixed = {name: value for name, value in sweep.best.items() if name not in (y_name, x_name)}
     note = "mean reward on the tuning streams" if rewarded else "mean error on the tuning streams, %"
     note += f"; {format_options(fixed)} as chosen" if fixed else ""
     y_labels, x_labels = ([value if is_numeric([value]) else str(value) for value in axis] for axis in axes)
     return HeatMap(
-        f"{'Reward' if rewarded else 'Error'} over {' and '.join(names)}",
-        x_name or "",
+        f"{'Reward' if rewarded else 'Error'} over {' and '.join(filter(None, (y_name, x_name)))}",
+        x_name,
         x_labels,
         y_name,
         y_labels,
         [[None if summary is None else 100 * summary.loss.mean for summary in row] for row in rows],
-        [["failed" if summary is None else _short_score(summary) for summary in row] for row in rows],
-        (axes[0].index(sweep.best[y_name]), 0 if x_name is None else axes[1].index(sweep.best[x_name])),
+        [
+            [
+                "failed" if one is None else f"{one.reward.mean:.3f}" if rewarded else f"{100 * one.error.mean:.1f}"
+                for one in row
+            ]
+            for row in rows
+        ],
+        (axes[0].index(best[y_name]), axes[1].index(best[x_name])),
         note,
     )
 
 
-def _summary_at(sweep: Sweep, **setting: Any) -> Summary | None:
+def _summary_at(sweep: Sweep, setting: dict[str, Any]) -> Summary | None:
     """Return the summary of the best setting with some of its parameters changed."""
     assert sweep.best is not None
     return sweep.summaries[sweep.grid.position({**sweep.best, **setting})]
-
-
-def _short_score(summary: Summary) -> str:
-    """Format the value that a setting is ranked by for a heat map cell."""
-    return f"{summary.reward.mean:.3f}" if summary.rewarded else f"{100 * summary.error.mean:.1f}"

@@ -6,7 +6,6 @@ import itertools
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -47,22 +46,19 @@ def parse_axis(name: str, given: object) -> list[Any]:
 
 
 def _parse_range(name: str, text: str) -> list[float]:
-    ends, *scale = text.split(":")
-    shape = f"{name}=FROM..TO:log:HOW_MANY or {name}=FROM..TO:linear:HOW_MANY"
-    if len(scale) != 2 or scale[0] not in ("log", "linear"):
-        raise InputError(f"the grid of {name} is {brief(text)}, but a range is {shape}")
+    ends, *form = text.split(":")
     try:
-        first, last = (float(end) for end in ends.split(".."))
-        count = int(scale[1])
+        (scale, size), (first, last) = form, map(float, ends.split(".."))
+        count, above = int(size), 0.0 if scale == "log" else -math.inf
+        is_range = scale in ("log", "linear") and above < first < last < math.inf and 2 <= count <= MOST_SETTINGS
     except ValueError:
-        raise InputError(f"the grid of {name} is {brief(text)}, but a range is {shape}") from None
-    if not (math.isfinite(first) and math.isfinite(last) and first < last) or (scale[0] == "log" and first <= 0):
+        is_range = False
+    if not is_range:
         raise InputError(
-            f"the grid of {name} is {brief(text)}, but a range rises" + (" from above 0" if scale[0] == "log" else "")
+            f"the grid of {name} is {brief(text)}, but a range is {name}=FROM..TO:log:HOW_MANY or {name}=FROM..TO:linear:HOW_MANY, "
+            f"rises (for log from above 0), and has 2 to {MOST_SETTINGS} values"
         )
-    if not 2 <= count <= MOST_SETTINGS:
-        raise InputError(f"the grid of {name} asks for {count} values, but a range has from 2 to {MOST_SETTINGS}")
-    exact = (np.geomspace if scale[0] == "log" else np.linspace)(first, last, count).tolist()
+    exact = (np.geomspace if scale == "log" else np.linspace)(first, last, count).tolist()
     values = [first, *(float(f"{value:.{DIGITS}g}") for value in exact[1:-1]), last]
     is_rising = all(low < high for low, high in pairwise(values))
     return values if is_rising else [first, *exact[1:-1], last]
@@ -104,19 +100,13 @@ class Grid:
         size = math.prod(len(values) for values in self.axes.values())
         if size > MOST_SETTINGS:
             raise InputError(f"the grid has {size:,} settings, but may have at most {MOST_SETTINGS:,}")
+        # All combinations, with the last parameter changing fastest.
+        self.points: list[tuple[Any, ...]] = list(itertools.product(*self.axes.values()))
         # Check the range of all values before anything is run.
         self.entries: list[ComparisonEntry] = [
             make_entry(rule, {**options, **dict(zip(self.axes, point, strict=True))}) for point in self.points
         ]
-
-    @cached_property
-    def points(self) -> Sequence[tuple[Any, ...]]:
-        """All combinations, with the last parameter changing fastest."""
-        return list(itertools.product(*self.axes.values()))
-
-    @cached_property
-    def _positions(self) -> dict[tuple[Any, ...], int]:
-        return {point: position for position, point in enumerate(self.points)}
+        self._positions = {point: position for position, point in enumerate(self.points)}
 
     def position(self, setting: Mapping[str, Any]) -> int:
         """Return the position of a setting in the grid."""

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import platform
-import sys
-from collections.abc import Iterable, Sequence
-from importlib.metadata import version
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onebit.data.streams import Stream
-from onebit.engine.processes import cores
-from onebit.experiments.compare import Comparison, DataResult
 from onebit.experiments.drawing import (
     describe_score,
     draw_curves,
     draw_sweep,
     failure_table,
-    format_estimate,
     number,
 )
-from onebit.experiments.executors.threads import processor
 from onebit.experiments.grid import is_numeric
 from onebit.experiments.report import (
     BANDIT,
@@ -32,31 +25,24 @@ from onebit.experiments.report import (
     Part,
     Section,
     Table,
-    TableRow,
     Text,
 )
-from onebit.experiments.report.tables import plain_table_html, rich
 from onebit.experiments.runner import describe_failures
 from onebit.experiments.statistics import Summary, describe_speed
-from onebit.experiments.sweep import FRESH, Sweep
 from onebit.experiments.trials import ComparisonEntry, format_options
-from onebit.experiments.trials.cost import Cost, format_count, format_quantity
+from onebit.experiments.trials.cost import Cost, describe_platform, format_quantity
 from onebit.experiments.trials.records import Record
-from onebit.version import VERSION
 
 if TYPE_CHECKING:
-    from onebit.experiments.run import Result
+    from onebit.experiments.compare import Comparison, DataResult
+    from onebit.experiments.sweep import Sweep
 
 MOST_ROWS = 500  # most settings in the table of a page
-NOTEBOOK_ROWS = 20  # most settings shown in a notebook
 
 
 def facts(folder: Path | None, cost: Cost | None = None) -> dict[str, str]:
     """Return what a reader needs to repeat it: versions, machine, cost and the folder of the records."""
-    versions = (
-        f"onebit {VERSION}, Python {platform.python_version()}, numpy {version('numpy')}, numba {version('numba')}"
-    )
-    lines = {"versions": versions, "machine": f"{processor()}, {cores()} cores, {sys.platform}"}
+    lines = {"measured with": describe_platform()}
     if cost is not None and cost.text:
         lines["ran on"] = cost.text
     if folder is not None:
@@ -75,7 +61,7 @@ def comparison_page(comparison: Comparison) -> Page:
     title = "Learners compared on " + ", ".join(result.stream.name for result in comparison.results)
     identity = {
         "compare": [identify_stream(result.stream) for result in comparison.results],
-        "learners": sorted((entry.rule.name, entry.options_text) for entry in comparison.entries),
+        "learners": sorted((entry.rule.name, format_options(entry.options)) for entry in comparison.entries),
         "runs": comparison.runs,
         "seed": comparison.seed,
     }
@@ -157,23 +143,21 @@ def error_table(result: DataResult) -> Table:
         Column("greedy, %", True, "labels that the learner considered best"),
         Column("rounds/s", True, f"on {describe_speed(result.summaries)}"),
     ]
-    rows = [
-        TableRow(
-            [
-                f"`{summary.entry.rule.name}`",
-                summary.entry.options_text,
-                *(_reward_cells(result, summary) if rewarded else []),
-                number(summary.error, bar=True, best=not rewarded and summary is result.best),
-                *([] if rewarded else [_difference_cell(result, summary)]),
-                number(summary.greedy_error),
-                Number(summary.rounds_per_second, format_quantity(summary.rounds_per_second)),
-            ],
-            FULL_INFORMATION if summary.full_information else BANDIT,
-        )
-        for summary in sorted(result.summaries, key=lambda summary: summary.full_information)
-    ]
+    groups: dict[str, list[Sequence[Cell]]] = {}
+    for summary in sorted(result.summaries, key=lambda summary: summary.full_information):
+        cells: list[Cell] = [
+            f"`{summary.entry.rule.name}`",
+            format_options(summary.entry.options),
+            *([number(summary.reward, True, best=summary is result.best)] if rewarded else []),
+            *([_difference_cell(result, summary), number(summary.greedy_reward, True)] if rewarded else []),
+            number(summary.error, best=not rewarded and summary is result.best),
+            *([] if rewarded else [_difference_cell(result, summary)]),
+            number(summary.greedy_error),
+            Number(summary.rounds_per_second, format_quantity(summary.rounds_per_second)),
+        ]
+        groups.setdefault(FULL_INFORMATION if summary.full_information else BANDIT, []).append(cells)
     title, first = ("Rewards", "highest mean reward") if rewarded else ("Errors", "lowest error")
-    return Table(f"{title} on {result.stream.name}", columns, rows, f"{first} first; click a head to sort")
+    return Table(f"{title} on {result.stream.name}", columns, groups, f"{first} first; click a head to sort")
 
 
 def _difference_cell(result: DataResult, summary: Summary) -> Number:
@@ -182,21 +166,16 @@ def _difference_cell(result: DataResult, summary: Summary) -> Number:
     return number(result.difference(summary), result.rewarded, signed=True)
 
 
-def _reward_cells(result: DataResult, summary: Summary) -> list[Number]:
-    played = number(summary.reward, True, best=summary is result.best)
-    return [played, _difference_cell(result, summary), number(summary.greedy_reward, True)]
-
-
 def _overview(comparison: Comparison) -> Section:
     """Return a table of every learner on every stream, with the best ones marked."""
     entries = {summary.entry.title: summary for result in comparison.results for summary in result.summaries}
     columns = [Column("learner"), *(Column(result.stream.name, True) for result in comparison.results)]
-    rows = []
+    groups: dict[str, list[Sequence[Cell]]] = {}
     for title, sample in sorted(entries.items(), key=lambda item: item[1].full_information):
         cells: list[Cell] = [title, *(_overview_cell(result, sample.entry) for result in comparison.results)]
-        rows.append(TableRow(cells, FULL_INFORMATION if sample.full_information else BANDIT))
+        groups.setdefault(FULL_INFORMATION if sample.full_information else BANDIT, []).append(cells)
     mixed = " or mean reward" if any(result.rewarded for result in comparison.results) else ""
-    return Section("All data at a glance", [Table(f"Error, %{mixed}", columns, rows)])
+    return Section("All data at a glance", [Table(f"Error, %{mixed}", columns, groups)])
 
 
 def _overview_cell(result: DataResult, entry: ComparisonEntry) -> Number:
@@ -204,8 +183,8 @@ def _overview_cell(result: DataResult, entry: ComparisonEntry) -> Number:
     for summary in result.summaries:
         if summary.entry.title == entry.title:
             score = summary.reward if result.rewarded else summary.error
-            return number(score, result.rewarded, bar=not result.rewarded, best=summary is result.best)
-    key = (entry.rule.name, entry.options_text)
+            return number(score, result.rewarded, best=summary is result.best)
+    key = (entry.rule.name, format_options(entry.options))
     has_failed = any((record.learner, format_options(record.options)) == key for record in result.failures)
     return Number(None, "failed" if has_failed else "not run")
 
@@ -250,7 +229,7 @@ def describe_sweep(sweep: Sweep) -> list[str]:
     how = (
         f"{len(sweep.grid.entries)} settings, {sweep.runs} tuning runs of {sweep.stream.rounds:,} rounds each (seeds from {sweep.seed} "
         f"on). The setting with the {optimum} mean {score} on these was chosen, and then run on {sweep.fresh_runs} fresh streams (seeds "
-        f"from {sweep.seed + FRESH} on: {fresh}). What counts is the fresh {score}: the {optimum} of many tuning {score}s is {bias}."
+        f"from {sweep.fresh_seed} on: {fresh}). What counts is the fresh {score}: the {optimum} of many tuning {score}s is {bias}."
     )
     if sweep.chosen is None or sweep.best is None:
         sentences = ["No setting was run without a failure."]
@@ -270,7 +249,7 @@ def describe_sweep(sweep: Sweep) -> list[str]:
     return [*sentences, how, *describe_feedback(sweep.stream)]
 
 
-def settings_table(sweep: Sweep, most: int = MOST_ROWS) -> Table:
+def settings_table(sweep: Sweep) -> Table:
     """Return the sweep's settings on the tuning streams, best first, with the chosen one marked."""
     rewarded = sweep.stream.source.rewards
     names = list(sweep.grid.axes)
@@ -290,50 +269,15 @@ def settings_table(sweep: Sweep, most: int = MOST_ROWS) -> Table:
         [
             *(_cell(value) for value in point),
             *([number(summary.reward, True, best=summary is chosen)] if rewarded else []),
-            number(summary.error, bar=True, best=not rewarded and summary is chosen),
+            number(summary.error, best=not rewarded and summary is chosen),
             number(summary.greedy_error),
         ]
-        for summary, point in ranked[:most]
+        for summary, point in ranked[:MOST_ROWS]
     ]
-    note = f"the {most} best of {len(ranked)}; rows.jsonl has all" if len(ranked) > most else ""
-    return Table("All settings, on the tuning streams", columns, rows, note)
+    note = f"the {MOST_ROWS} best of {len(ranked)}; rows.jsonl has all" if len(ranked) > MOST_ROWS else ""
+    return Table("All settings, on the tuning streams", columns, {"": rows}, note)
 
 
 def _cell(value: Any) -> Any:
     is_number = isinstance(value, float | int) and not isinstance(value, bool)
     return Number(float(value), f"{value:g}") if is_number else str(value)
-
-
-# --- in a notebook: sentences and tables, without scripts ---------------------------------------------------
-
-
-def comparison_html(comparison: Comparison) -> str:
-    tables = [plain_table_html(error_table(result)) for result in comparison.results if result.summaries]
-    return _paragraphs(describe_outcome(comparison.finding, comparison.failures)) + "".join(tables)
-
-
-def sweep_html(sweep: Sweep) -> str:
-    sentences = [*describe_outcome("", sweep.failures), *describe_sweep(sweep)]
-    return _paragraphs(sentences) + plain_table_html(settings_table(sweep, NOTEBOOK_ROWS))
-
-
-def result_html(result: Result) -> str:
-    runs = f"{format_count(result.runs, 'run')} of {result.rounds:,} rounds, {format_quantity(result.rounds_per_second)} rounds a second"
-    sentences = [f"`{result.rule}` on {result.data}: {runs}."]
-    if result.caveat:
-        sentences.append(f"But {result.caveat}.")
-    rewards = []
-    if result.rewards is not None:
-        rewards = [["mean reward of the labels played", format_estimate(result.reward_interval, True)]]
-        rewards.append(["mean reward of the greedy labels", f"{result.greedy_reward:.4f}"])
-    rows = [
-        *rewards,
-        ["error of the labels played, %", format_estimate(result.error_interval)],
-        ["error of the greedy labels, %", format_estimate(result.greedy_error_interval)],
-        *([["set", format_options(result.params)]] if result.params else []),
-    ]
-    return _paragraphs(sentences) + plain_table_html(Table("", [Column(""), Column("")], rows))
-
-
-def _paragraphs(sentences: Iterable[str]) -> str:
-    return "".join(f"<p>{rich(sentence)}</p>" for sentence in sentences)

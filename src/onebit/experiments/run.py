@@ -87,11 +87,6 @@ class Result:
         return float(self.greedy_errors.mean())
 
     @property
-    def greedy_error_interval(self) -> MeanEstimate:
-        """The mean error of the greedy labels with its 95 % interval."""
-        return estimate(self.greedy_errors)
-
-    @property
     def reward(self) -> float:
         """The mean reward of the labels played; without rewards, the share of correct labels."""
         return self.reward_interval.mean
@@ -133,11 +128,6 @@ class Result:
             "caveat": self.caveat,
             **rewards,
         }
-
-    def _repr_html_(self) -> str:
-        from onebit.experiments.pages import result_html
-
-        return result_html(self)
 
     def plot(self, logarithmic: bool = False) -> Figure:
         """Plot the curves of the played and the greedy labels with intervals, as a matplotlib figure."""

@@ -34,23 +34,17 @@ def group_failures(failed: Sequence[Record]) -> dict[tuple[str, str], list[Recor
     """Group the failed runs by learner title (with options) and by data."""
     groups: dict[tuple[str, str], list[Record]] = {}
     for record in failed:
-        groups.setdefault((_learner_title(record), str(record.stream["data"])), []).append(record)
+        title = f"{record.learner} {format_options(record.options)}".strip()
+        groups.setdefault((title, str(record.stream["data"])), []).append(record)
     return groups
 
 
-def _learner_title(record: Record) -> str:
-    return f"{record.learner} {format_options(record.options)}".strip()
-
-
 def describe_causes(failed: Sequence[Record]) -> str:
-    """Describe why runs failed, with the first cause per learner; equal causes are grouped."""
-    causes: dict[str, str] = {}
-    for record in failed:
-        causes.setdefault(_learner_title(record), record.failed or "")
-    by_cause: dict[str, list[str]] = {}
-    for title, cause in causes.items():
-        by_cause.setdefault(cause, []).append(title)
-    clauses = [f"{_join_first(titles, 'more')}: {truncate(cause)}" for cause, titles in by_cause.items()]
+    """Describe why runs failed, with the first cause per learner and data; equal causes are grouped."""
+    by_cause: dict[str, dict[str, None]] = {}
+    for (title, _), records in group_failures(failed).items():
+        by_cause.setdefault(records[0].why or "", {})[title] = None
+    clauses = [f"{_join_first(list(titles), 'more')}: {truncate(cause)}" for cause, titles in by_cause.items()]
     return _join_first(clauses, "more causes", "; ")
 
 
@@ -75,27 +69,16 @@ def _join_first(words: Sequence[str], noun: str, separator: str = ", ") -> str:
     return separator.join(words[:MOST_CAUSES]) + (f"{separator}and {excess} {noun}" if excess > 0 else "")
 
 
-Callback = Callable[[Record], object]  # called with each record once it is stored; the result is ignored
-
-
 class TrialCollector:
     """Runs the trials of an experiment that have no record yet and collects all records.
 
-    After Ctrl-C it holds the records of the runs that were done. `callback` gets each record once, in this thread and after it is stored: first
-    the existing records, then new ones as they come.
+    After Ctrl-C it holds the records of the runs that were done.
     """
 
-    def __init__(
-        self,
-        records: Records,
-        executor: Executor,
-        progress: Progress | None = None,
-        callback: Callback | None = None,
-    ) -> None:
+    def __init__(self, records: Records, executor: Executor, progress: Progress | None = None) -> None:
         self.folder = records.folder
         self._stored, self._executor = records, executor
         self._progress = progress or (lambda count: None)
-        self._callback = callback or (lambda record: None)
         self._records: dict[str, Record] = {}
         self._rounds, self._seconds, self._found = 0, 0.0, 0
 
@@ -112,8 +95,6 @@ class TrialCollector:
                 missing[trial.identity] = trial
         self._records |= existing
         self._found += len(existing)
-        for record in existing.values():
-            self._callback(record)
         started, count = time.perf_counter(), len(self._records)
         try:
             with closing(self._executor.run(list(missing.values()), self._progress)) as records:
@@ -121,28 +102,31 @@ class TrialCollector:
                     if missing.pop(record.id, None) is not None:  # an executor may yield a repeated trial twice
                         self._stored.add(record)
                         self._records[record.id] = record
-                        self._rounds += 0 if record.failed else record.rounds
-                        self._callback(record)
+                        self._rounds += 0 if record.why else record.rounds
         finally:
             if len(self._records) > count:
                 self._seconds += time.perf_counter() - started
 
+    def has_record(self, trial: Trial) -> bool:
+        """Return True if a trial has a record already, so that it is not run again."""
+        return self._stored.get(trial) is not None
+
     @property
     def cost(self) -> Cost:
         """The cost of the trials that were run now, and the number of those that had records already."""
-        return Cost(self._executor.resources, self._rounds, self._seconds, self._found)
+        return Cost(self._executor.where, self._rounds, self._seconds, self._found)
 
     def records_of(self, trials: Iterable[Trial]) -> list[Record]:
         """Return the records of those of the trials that were run, failed or not, in order."""
         return [self._records[trial.identity] for trial in trials if trial.identity in self._records]
 
     def failures(self, trials: Iterable[Trial]) -> list[Record]:
-        return [record for record in self.records_of(trials) if record.failed]
+        return [record for record in self.records_of(trials) if record.why]
 
     def summary(self, entry: ComparisonEntry, stream: Stream, seeds: range) -> Summary | None:
         """Summarise a learner's runs with all of these seeds; None if a run failed or was not done."""
         records = self.records_of(Trial(entry, stream, seed) for seed in seeds)
-        is_whole = len(records) == len(seeds) and not any(record.failed for record in records)
+        is_whole = len(records) == len(seeds) and not any(record.why for record in records)
         return Summary(entry, records) if is_whole else None
 
 
@@ -153,16 +137,15 @@ def run_experiment(
     on: str,
     threads: int | None,
     progress: Progress | None,
-    callback: Callback | None = None,
 ) -> ResultT:
     """Let `collect` run trials in the folder `out` and on the executor `on`, and return their result.
 
     After Ctrl-C, raise `Stopped` with the result of the runs finished by then.
     """
     with closing(make_executor(on, threads)) as executor, closing(Records(out)) as records:
-        collector = TrialCollector(records, executor, progress, callback)
+        collector = TrialCollector(records, executor, progress)
         try:
             collect(collector)
+            return build_result(collector)
         except KeyboardInterrupt:
             raise Stopped(build_result(collector)) from None
-        return build_result(collector)

@@ -120,7 +120,8 @@ class Summary:
 
     @property
     def rewarded(self) -> bool:
-        return self.records[0].rewarded
+        """True if classes had rewards from 0 to 1, and were not just right or wrong."""
+        return self.records[0].reward is not None
 
     @property
     def rewards(self) -> NDArray[np.float64]:
@@ -150,7 +151,7 @@ class Summary:
     @property
     def full_information(self) -> bool:
         """True if the class was revealed to the learner in every round."""
-        return self.records[0].full_information
+        return self.records[0].feedback == "full information"
 
     @property
     def rounds_per_second(self) -> float:

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 from onebit.contract.parameters import named_parameters, require_known
 from onebit.contract.validation import MAX_RUNS, checked_count, checked_seed
 from onebit.data.streams import Stream, stream, stream_parameters
-from onebit.errors import InputError, brief
-from onebit.experiments.drawing import describe_score
+from onebit.experiments.drawing import describe_score, draw_sweep
 from onebit.experiments.grid import Grid, is_numeric
+from onebit.experiments.pages import sweep_page
 from onebit.experiments.report import Page
+from onebit.experiments.report.figures import figure
 from onebit.experiments.report.html import save_page
-from onebit.experiments.runner import Callback, TrialCollector, describe_failures, refuse_or_warn, run_experiment
+from onebit.experiments.runner import TrialCollector, describe_failures, refuse_or_warn, run_experiment
 from onebit.experiments.statistics import Summary
 from onebit.experiments.trials import Progress, Trial
 from onebit.experiments.trials.cost import Cost, format_count
@@ -61,16 +62,16 @@ class Sweep:
             return None
         return dict(zip(self.grid.axes, self.grid.points[self.chosen], strict=True))
 
+    @property
+    def fresh_seed(self) -> int:
+        """The first seed of the fresh streams."""
+        return self.seed + FRESH
+
     def __repr__(self) -> str:
         fresh = "" if self.fresh is None else f", {describe_score(self.fresh)} on fresh streams"
         failures = f"; {describe_failures(self.failures)}" if self.failures else ""
         settings = f"{format_count(len(self.grid.entries), 'setting')}; best {self.best}{fresh}{failures}"
         return f"Sweep({self.grid.rule.name} on {self.stream.name}, {settings})"
-
-    def _repr_html_(self) -> str:
-        from onebit.experiments.pages import sweep_html
-
-        return sweep_html(self)
 
     def save(self, folder: str | Path | None = None) -> Path:
         """Write the page and its figures and return the path of the page.
@@ -104,9 +105,7 @@ class Sweep:
                 {**dict(zip(self.grid.axes, point, strict=True)), **self._score(position)}
                 for position, point in enumerate(self.grid.points)
             ],
-            "failures": [
-                {name: getattr(record, name) for name in ("options", "seed", "why")} for record in self.failures
-            ],
+            "failures": [record.failure_to_dict() for record in self.failures],
             "effort": self.cost.to_dict(),
         }
 
@@ -120,15 +119,10 @@ class Sweep:
 
     def plot(self) -> Figure:
         """Plot the sensitivity curve of one parameter, or the heat map of two, with matplotlib."""
-        from onebit.experiments.drawing import draw_sweep
-        from onebit.experiments.report.figures import figure
-
         return figure(draw_sweep(self))
 
     def page(self) -> Page:
         """Build the result page: the chosen setting's result on fresh streams, figures, all settings."""
-        from onebit.experiments.pages import sweep_page
-
         return sweep_page(self)
 
     def edges(self) -> list[str]:
@@ -152,7 +146,6 @@ def sweep(
     on: str = "auto",
     threads: int | None = None,
     progress: Progress | None = None,
-    callback: Callback | None = None,
     command: str = "",
     **settings: Any,
 ) -> Sweep:
@@ -161,9 +154,6 @@ def sweep(
     The best setting has the lowest error, or the highest mean reward where the stream has rewards. `grid` has the values of each parameter, a
     list or a text such as "0.001..0.3:log:8"; `options` are the other parameters. `data`, `out` and `on` mean the same as in `onebit.compare`,
     and the side effects are the same.
-
-    `callback` is called with the `Record` of each run once it is kept, in the calling thread; first with those that were in `out` already. If it
-    raises an exception, the sweep ends and the exception is passed on; the runs finished by then are kept in `out`.
 
     >>> import onebit
     >>> tuned = onebit.sweep("bpa", "synsep9", grid={"aggressiveness": [0.01, 1.0]}, rounds=500, runs=2, fresh_runs=2)
@@ -174,8 +164,6 @@ def sweep(
     checked_count("fresh_runs", fresh_runs, MAX_RUNS)
     checked_seed(seed)
     require_known("a sweep", settings, {**named_parameters(sweep), **stream_parameters()})
-    if callback is not None and not callable(callback):
-        raise InputError(f"callback is {brief(callback)}, but must be a function that takes the record of a run")
     cells = Grid(learner, grid, options or {})
     streamed = stream(X, y, **settings)
     tuning, afresh = range(seed, seed + runs), range(seed + FRESH, seed + FRESH + fresh_runs)
@@ -200,6 +188,6 @@ def sweep(
         failures, folder, cost = collector.failures(trials), collector.folder, collector.cost
         return Sweep(cells, streamed, summaries, chosen, fresh, failures, runs, fresh_runs, seed, command, folder, cost)
 
-    result = run_experiment(tune_and_confirm, build_sweep, out, on, threads, progress, callback)
+    result = run_experiment(tune_and_confirm, build_sweep, out, on, threads, progress)
     refuse_or_warn(result.failures, len(trials))
     return result

@@ -6,11 +6,10 @@ The lower bounds hold for every learner.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from onebit.data.streams import Stream
-from onebit.errors import OnebitError
 from onebit.experiments.report import Badge, Cell, Column, Number, Part, Table
 from onebit.experiments.runner import TrialCollector
 from onebit.experiments.statistics import Summary
@@ -21,10 +20,11 @@ from onebit.papers.plans import ItemPlan, PaperStreams
 from onebit.papers.verdicts import ItemResult, Status, Verdict
 from onebit.rules import chosen_rules
 from onebit.theory.adversaries import Adversary, Forced, fresh_learner
+from onebit.theory.bound import Bound
 from onebit.theory.mistakes import FEW, CheckedBound, check_bounds, mistake_curves
-from onebit.theory.rounds import fix_rounds, read_rounds
+from onebit.theory.rounds import read_rounds
 from onebit.theory.setting import Setting
-from onebit.theory.theorems import Promises, check_theorems, compute_promises
+from onebit.theory.theorems import check_theorems, compute_promises
 
 
 @dataclass(frozen=True)
@@ -33,15 +33,15 @@ class BoundsMeasurement(Measurement):
 
     kind = "bounds"
     what = "what theorems promise of it"
-    modules = ("theory",)
 
     runs: int
 
     def take(self, learner: Learner, trial: Trial) -> dict[str, Any]:
-        """Compute the bounds; return plain values that `Promises.from_dict` reads."""
-        rounds = read_rounds(trial.stream, None, trial.seed, {})
+        """Compute the bounds; return them as plain values."""
+        rounds = read_rounds(trial.stream, trial.seed)
         entry, marks = trial.entry, choose_marks(rounds.count)
-        return compute_promises(Setting(entry.rule, entry.options, rounds, self.runs, trial.seed, marks)).to_dict()
+        promised = compute_promises(Setting(entry.rule, entry.options, rounds, self.runs, trial.seed, marks))
+        return {"bounds": [asdict(bound) for bound in promised]}
 
 
 class BoundsPlan(ItemPlan):
@@ -49,49 +49,39 @@ class BoundsPlan(ItemPlan):
 
     def __init__(self, item: PaperItem, streams: PaperStreams, quick: bool) -> None:
         super().__init__(item, streams, quick)
-        self.fixed = {
-            name: one if isinstance(one, OnebitError) else fix_rounds(one, 0) for name, one in self.streams.items()
+        self.streams = {
+            name: read_rounds(given, 0).as_stream() if isinstance(given, Stream) else given
+            for name, given in self.streams.items()
         }
-        for learner in item.learners:
-            for data in item.data:
-                check_theorems(make_entry(learner.rule, learner.options_on(data.name)))
 
-    def trials(self) -> list[Trial]:
-        return [
-            trial
-            for name, fixed in self.fixed.items()
-            for learner in self.item.learners
-            if isinstance(fixed, Stream)
-            for trial in self._trials(learner, name, fixed)
-        ]
+    def trials_on(self, data: str, given: Stream) -> list[Trial]:
+        return [trial for learner in self.item.learners for trial in self._trials(learner, data, given)]
 
     def _trials(self, learner: PaperLearner, data: str, fixed: Stream) -> list[Trial]:
         """Return the trials of a learner; the first one also computes the bounds."""
         entry = make_entry(learner.rule, learner.options_on(data))
+        check_theorems(entry)
         first = Trial(entry, fixed, 0, measurement=BoundsMeasurement(self.runs))
         return [first, *(Trial(entry, fixed, seed) for seed in range(1, self.runs))]
 
     def result(self, collector: TrialCollector) -> ItemResult:
         verdicts: list[Verdict] = []
         parts: list[Part] = []
-        for name, fixed in self.fixed.items():
+        for name, fixed in self.streams.items():
             for learner in self.item.learners:
-                if isinstance(fixed, OnebitError):
-                    verdicts.append(self.unmeasured(name, learner.name))
+                trials = self._trials(learner, name, fixed) if isinstance(fixed, Stream) else []
+                records = self.records(collector, trials) if trials else Status.MISSING
+                if isinstance(records, str):
+                    verdicts.append(self.unmeasured(name, learner.name, records))
                     continue
-                trials = self._trials(learner, name, fixed)
-                records = [record for record in collector.records_of(trials) if not record.failed]
-                first = collector.records_of(trials[:1])
-                if not first or first[0].failed:
-                    verdicts.append(self.unmeasured(name, learner.name, Status.FAILED if first else Status.NOT_RUN))
-                    continue
-                found = Promises.from_dict(records[0].measured)
-                runs = Summary(trials[0].entry, records)  # has fewer runs after Ctrl-C
-                kept = check_bounds(runs.errors, fixed.rounds, found.bounds)
-                verdicts += [self._verdict(name, learner, one, fixed.rounds) for one in kept]
-                if any(one.line is not None for one in found.bounds):
+                found = [Bound(**plain) for plain in records[0].measured["bounds"]]
+                runs, rounds = Summary(trials[0].entry, records), trials[0].stream.rounds
+                verdicts += [
+                    self._verdict(name, learner, one, rounds) for one in check_bounds(runs.errors, rounds, found)
+                ]
+                if any(bound.line is not None for bound in found):
                     rule, title = trials[0].entry.rule.name, f"{learner.name} on {name}"
-                    parts.append(mistake_curves(rule, records[0].marks, runs.curve("played"), found.bounds, title))
+                    parts.append(mistake_curves(rule, records[0].marks, runs.curve("played"), found, title))
         return ItemResult(self.item, self.runs, verdicts, parts)
 
     def _verdict(self, data: str, learner: PaperLearner, one: CheckedBound, rounds: int) -> Verdict:
@@ -106,11 +96,7 @@ class BoundsPlan(ItemPlan):
             beyond = one.bound.of.startswith("mistakes") and one.bound.value >= rounds
             verdict = Status.VACUOUS if beyond or one.bound.holds == "vacuous" else Status.REPRODUCED
         told = "" if verdict == Status.REPRODUCED else one.bound.why or f"more than the {rounds:,} rounds there are"
-        promise = (
-            f"at most {one.bound.shown}"
-            if math.isfinite(one.bound.value) and not one.bound.equal
-            else one.bound.promised
-        )
+        promise = ("at most " if math.isfinite(one.bound.value) and not one.bound.equal else "") + one.bound.shown
         return Verdict(self.item.name, data, what, promise, None, said, verdict, told)
 
 
@@ -123,7 +109,6 @@ class AdversaryMeasurement(Measurement):
 
     kind = "adversary"
     what = "what an adversary forces on it"
-    modules = ("theory.adversaries",)
 
     adversary: Adversary
 
@@ -173,7 +158,6 @@ class AdversaryPlan(ItemPlan):
         return Forced(
             adversary,
             name,
-            {},
             tuple(record.measured["mistakes"] for record in records),
             tuple(round(record.error * adversary.rounds) for record in records),
             min(record.measured["margin"] for record in records),
@@ -211,5 +195,5 @@ def forced_table(title: str, found: list[Forced]) -> Table:
         rows.append([one.rule, Number(fewest, f"{fewest}"), Number(mean.mean, f"{mean.mean:.1f}", half), kept])
     adversary = found[0].adversary
     return Table(
-        f"{title}: {adversary.rounds} rounds, {adversary.expected:g} mistakes expected at least", columns, rows
+        f"{title}: {adversary.rounds} rounds, {adversary.expected:g} mistakes expected at least", columns, {"": rows}
     )

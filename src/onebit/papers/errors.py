@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from itertools import combinations
 
@@ -16,7 +17,7 @@ from onebit.experiments.statistics import MeanEstimate, Summary, estimate
 from onebit.experiments.trials import ComparisonEntry, Trial, make_entry
 from onebit.papers import Claim, PaperData, PaperItem, PaperLearner
 from onebit.papers.plans import ItemPlan, PaperStreams
-from onebit.papers.verdicts import ItemResult, Status, Verdict, explain_verdict, judge_at_most, judge_gain, judge_near
+from onebit.papers.verdicts import ItemResult, Status, Verdict, explain_verdict, judge_between, judge_gain
 
 
 class ErrorsPlan(ItemPlan):
@@ -29,13 +30,9 @@ class ErrorsPlan(ItemPlan):
             for data in item.data:
                 self.entries[learner.name, data.name] = make_entry(learner.rule, learner.options_on(data.name))
 
-    def trials(self) -> list[Trial]:
-        found = []
-        for name, streamed in self.streams.items():
-            if isinstance(streamed, Stream):
-                entries = [self.entries[learner.name, name] for learner in self.item.learners]
-                found += [Trial(entry, streamed, seed) for seed in range(self.runs) for entry in entries]
-        return found
+    def trials_on(self, data: str, given: Stream) -> list[Trial]:
+        entries = [self.entries[learner.name, data] for learner in self.item.learners]
+        return [Trial(entry, given, seed) for seed in range(self.runs) for entry in entries]
 
     def summary(self, collector: TrialCollector, learner: str, data: str) -> Summary | Status:
         """Summarise a learner's runs on a data set, or return the status that says why there are none."""
@@ -45,7 +42,7 @@ class ErrorsPlan(ItemPlan):
         records = collector.records_of(Trial(entry, streamed, seed) for seed in range(self.runs))  # fewer after Ctrl-C
         if not records:
             return Status.NOT_RUN
-        return Status.FAILED if any(record.failed for record in records) else Summary(entry, records)
+        return Status.FAILED if any(record.why for record in records) else Summary(entry, records)
 
     def result(self, collector: TrialCollector) -> ItemResult:
         verdicts = []
@@ -72,13 +69,13 @@ class ErrorsPlan(ItemPlan):
         why = learner.why.get(data.name, "") or data.why
         if isinstance(found, str):
             return self.unmeasured(data.name, learner.name, found, number)
-        measured = self._measure(found)
+        measured, tolerance = self._measure(found), self.item.tolerance / 100
         if published is None:
             verdict = Status.SHOWN
         elif data.fitted:
             verdict, why = Status.FITTED, " ".join(filter(None, (data.fitted, learner.why.get(data.name))))
         else:
-            verdict = judge_near(measured, published / 100, self.item.tolerance / 100)
+            verdict = judge_between(measured, published / 100 - tolerance, published / 100 + tolerance)
         told = explain_verdict(verdict, measured, why)
         return Verdict(
             self.item.name, data.name, learner.name, number, measured, self._format_error(found), verdict, told
@@ -111,11 +108,12 @@ class ErrorsPlan(ItemPlan):
         lower, higher, measure = done[0], done[1], self.item.measure
         said = f"{self._format_error(lower)} against {self._format_error(higher)}"
         if claim.gain:
-            gain = higher.difference(lower, measure)
-            return gain, points(gain), judge_near(gain, claim.gain[data] / 100, self.item.tolerance / 100)
+            gain, claimed = higher.difference(lower, measure), claim.gain[data] / 100
+            tolerance = self.item.tolerance / 100
+            return gain, points(gain), judge_between(gain, claimed - tolerance, claimed + tolerance)
         if claim.within is not None:
             gain = lower.difference(higher, measure)
-            return gain, said, judge_at_most(gain, claim.within / 100)
+            return gain, said, judge_between(gain, -math.inf, claim.within / 100)
         if claim.since:
             gain, said = self._compare_rises(*done)
         else:
@@ -130,7 +128,7 @@ class ErrorsPlan(ItemPlan):
         assert claim.within is not None
         pairs = [one.difference(other, self.item.measure) for one, other in combinations(done, 2)]
         gain = max(pairs, key=lambda pair: abs(pair.mean))
-        words = {judge_near(pair, 0.0, claim.within / 100) for pair in pairs}
+        words = {judge_between(pair, -claim.within / 100, claim.within / 100) for pair in pairs}
         verdict = next(word for word in (Status.DIFFERS, Status.UNDECIDED, Status.REPRODUCED) if word in words)
         return gain, f"{' / '.join(format_estimate(self._measure(one)) for one in done)}: {points(gain)}", verdict
 
@@ -154,11 +152,10 @@ class ClaimsPlan(ErrorsPlan):
     def trials(self) -> list[Trial]:
         """Return the trials of each claim's learners on its data, with every seed."""
         pairs = {(name, data) for claim in self.item.claims for name in claim.learners for data in claim.compared_on}
-        entries = [(self.entries[name, data], self.streams[data]) for name, data in sorted(pairs)]
         return [
-            Trial(entry, given, seed)
-            for entry, given in entries
-            if isinstance(given, Stream)
+            Trial(self.entries[name, data], given, seed)
+            for name, data in sorted(pairs)
+            if isinstance(given := self.streams[data], Stream)
             for seed in range(self.runs)
         ]
 

@@ -17,7 +17,7 @@ from onebit.experiments.sweep import Sweep
 from onebit.experiments.trials import Trial, format_options
 from onebit.papers import PaperData, PaperItem, PaperLearner
 from onebit.papers.plans import ItemPlan, PaperStreams
-from onebit.papers.verdicts import ItemResult, Status, Verdict, explain_verdict, judge_at_most
+from onebit.papers.verdicts import ItemResult, Status, Verdict, explain_verdict, judge_between
 
 IDLE = 0.75  # share of a parameter's other values that do as well, from which on it makes no difference
 
@@ -36,15 +36,9 @@ class GridPlan(ItemPlan):
                     axes[name] = axes[name] if value in axes[name] else sorted([*axes[name], value])
                 self.grids[learner.name, data.name] = Grid(learner.rule, axes, learner.options_on(data.name))
 
-    def trials(self) -> list[Trial]:
-        return [
-            Trial(entry, streamed, seed, curve=False)
-            for name, streamed in self.streams.items()
-            if isinstance(streamed, Stream)
-            for seed in range(self.runs)
-            for learner in self.item.learners
-            for entry in self.grids[learner.name, name].entries
-        ]
+    def trials_on(self, data: str, given: Stream) -> list[Trial]:
+        entries = [entry for learner in self.item.learners for entry in self.grids[learner.name, data].entries]
+        return [Trial(entry, given, seed, curve=False) for seed in range(self.runs) for entry in entries]
 
     def result(self, collector: TrialCollector) -> ItemResult:
         verdicts: list[Verdict] = []
@@ -92,7 +86,7 @@ class GridPlan(ItemPlan):
         if published is None:
             return replace(failed, said=said), found
         excess = published.difference(lowest)
-        judged = judge_at_most(excess, self.item.tolerance / 100)
+        judged = judge_between(excess, -math.inf, self.item.tolerance / 100)
         idle = self._find_idle(grid, chosen, means)
         if idle and judged != Status.DIFFERS:
             judged, why = Status.VACUOUS, f"No effect on the grid: {'; '.join(idle)}."

@@ -10,14 +10,13 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from onebit.data.streams import Stream
 from onebit.errors import OnebitError
-from onebit.experiments.regions import compute_regions
 from onebit.experiments.report import Part, Regions, Scatter
 from onebit.experiments.runner import TrialCollector
 from onebit.experiments.trials import Measurement, Trial, make_entry
-from onebit.experiments.trials.records import Record
 from onebit.learner.learner import Learner
 from onebit.papers import PaperData
 from onebit.papers.plans import ItemPlan
@@ -27,6 +26,7 @@ from onebit.theory.rounds import read_rounds
 from onebit.theory.theorems.hoeven2020 import figure1
 
 POINTS = 3000  # points in a scatter plot
+ACROSS = 160  # points of the grid on which regions are drawn, in each direction
 CARRIER = "perceptron"  # margins need no learner, but measurements are stored in the record of a run
 
 
@@ -53,7 +53,6 @@ class SeparabilityMeasurement(Measurement):
 
     kind = "separability"
     what = "its separability"
-    modules = ("theory",)
 
     of: str
     groups: Sequence[Sequence[int]] | None
@@ -66,7 +65,7 @@ class SeparabilityMeasurement(Measurement):
 
     def take(self, learner: Learner, trial: Trial) -> dict[str, Any]:
         """Return the margin of each kind, 0 if there is none."""
-        rounds = read_rounds(trial.stream, None, trial.seed, {})
+        rounds = read_rounds(trial.stream, trial.seed)
         found = {}
         for kind in self.kinds:
             groups = self.groups if kind == "group" else None
@@ -78,22 +77,19 @@ class SeparabilityMeasurement(Measurement):
 class SeparabilityPlan(ScatterPlan):
     """The plan of an item that draws data in the plane and checks how separable they are."""
 
-    def _trial(self, data: PaperData, given: Stream) -> Trial:
-        measurement = SeparabilityMeasurement(data.separable, data.groups)
-        return Trial(make_entry(CARRIER), given, given.seed, curve=False, measurement=measurement)
-
-    def trials(self) -> list[Trial]:
-        pairs = [(data, self.streams[data.name]) for data in self.item.data]
-        return [self._trial(data, given) for data, given in pairs if isinstance(given, Stream)]
+    def trials_on(self, data: str, given: Stream) -> list[Trial]:
+        (measured,) = (one for one in self.item.data if one.name == data)
+        measurement = SeparabilityMeasurement(measured.separable, measured.groups)
+        return [Trial(make_entry(CARRIER), given, given.seed, curve=False, measurement=measurement)]
 
     def result(self, collector: TrialCollector) -> ItemResult:
         verdicts = [self._verdict(data, collector) for data in self.item.data]
         return ItemResult(self.item, 0, verdicts, super().result(collector).parts)
 
     def _verdict(self, data: PaperData, collector: TrialCollector) -> Verdict:
-        given, words = self.streams[data.name], {"strong": "strongly", "weak": "weakly", "group": "group weakly"}
+        words = {"strong": "strongly", "weak": "weakly", "group": "group weakly"}
         what = f"{words[data.separable]} separable"
-        done = self.records(collector, [self._trial(data, given)]) if isinstance(given, Stream) else Status.MISSING
+        done = self.records_on(collector, data.name)
         if isinstance(done, str):
             return self.unmeasured(data.name, what, done)
         margins = done[0].measured["margins"]
@@ -116,7 +112,6 @@ class BoundaryMeasurement(Measurement):
 
     kind = "boundary"
     what = "its boundary"
-    modules = ("experiments.regions", "papers.pictures")
 
     of: str
 
@@ -127,28 +122,43 @@ class BoundaryMeasurement(Measurement):
         wrong = np.array([learner.best(x) for x in rows]) != np.array(fresh.classes)[labels]
         shares = [float(wrong[labels == index].mean()) for index in range(len(fresh.classes))]
         index = int(np.argmin(shares) if self.of == "easiest" else np.argmax(shares))
-        found = compute_regions(learner, rows, np.array(fresh.classes)[labels].tolist(), label=fresh.classes[index])
-        return {"class": str(fresh.classes[index]), "wrong": shares[index], "regions": asdict(found)}
+        regions = compute_regions(learner, rows, labels, index)
+        return {"class": str(fresh.classes[index]), "wrong": shares[index], "regions": asdict(regions)}
+
+
+def compute_regions(learner: Learner, rows: NDArray[np.float32], labels: NDArray[np.int64], label: int) -> Regions:
+    """Compute a learner's decision regions around rows in the plane, and the scores of one class."""
+    points = rows.astype(np.float64)
+    low, high = points.min(axis=0), points.max(axis=0)
+    margin = 0.03 * (high - low)
+    x, y = (np.linspace(*ends, ACROSS) for ends in zip(low - margin, high + margin, strict=True))
+    grid = np.column_stack([np.tile(x, ACROSS), np.repeat(y, ACROSS)])
+    inside = np.ones(len(grid), dtype=bool)
+    if learner.runtime.options.kernel == "rational":
+        inside = np.square(grid).sum(axis=1) <= 1.0  # this kernel needs rows of length at most 1
+    predicted, scores = np.full((2, len(grid)), np.nan)
+    decisions = learner.decide_many(grid[inside], ids=range(int(inside.sum())))
+    predicted[inside] = [learner.classes.index(decision.greedy) for decision in decisions]
+    scores[inside] = [learner.scores(point)[label] for point in grid[inside]]
+    classes = [str(name) for name in learner.classes]
+    scatter = Scatter("", points[:, 0].tolist(), points[:, 1].tolist(), labels.tolist(), classes)
+    regions, heights = predicted.reshape(ACROSS, ACROSS), scores.reshape(ACROSS, ACROSS)
+    return Regions("", x.tolist(), y.tolist(), regions.tolist(), heights.tolist(), scatter)
 
 
 class BoundaryPlan(ItemPlan):
     """The plan of an item that draws a learner's decision regions after one run on each data set."""
 
-    def trials(self) -> list[Trial]:
-        return [self._trial(name, streamed) for name, streamed in self.streams.items() if isinstance(streamed, Stream)]
-
-    def _trial(self, data: str, streamed: Stream) -> Trial:
+    def trials_on(self, data: str, given: Stream) -> list[Trial]:
         (learner,) = self.item.learners
         entry = make_entry(learner.rule, learner.options_on(data))
-        return Trial(entry, streamed, streamed.seed, measurement=BoundaryMeasurement(self.item.boundary_of))
+        return [Trial(entry, given, given.seed, measurement=BoundaryMeasurement(self.item.boundary_of))]
 
     def result(self, collector: TrialCollector) -> ItemResult:
         parts: list[Part] = []
         verdicts = []
-        for name, streamed in self.streams.items():
-            done: list[Record] | Status = Status.MISSING
-            if isinstance(streamed, Stream):
-                done = self.records(collector, [self._trial(name, streamed)])
+        for name in self.streams:
+            done = self.records_on(collector, name)
             if isinstance(done, str):
                 verdicts.append(self.unmeasured(name, "the picture", done))
             else:

@@ -49,7 +49,12 @@ class ItemPlan(ABC):
         self.streams = {data.name: streams.of(item, data) for data in item.data}
 
     def trials(self) -> list[Trial]:
-        """Return the trials whose records the item needs; none by default."""
+        """Return the trials whose records the item needs: those on all data sets that are available."""
+        pairs = [(name, given) for name, given in self.streams.items() if isinstance(given, Stream)]
+        return [trial for name, given in pairs for trial in self.trials_on(name, given)]
+
+    def trials_on(self, data: str, given: Stream) -> list[Trial]:
+        """Return the trials on one data set; none by default."""
         return []
 
     @abstractmethod
@@ -65,9 +70,14 @@ class ItemPlan(ABC):
         told = reasons.get(verdict) or str(self.streams[data])
         return Verdict(self.item.name, data, what, published, None, "", verdict, told)
 
+    def records_on(self, collector: TrialCollector, data: str) -> list[Record] | Status:
+        """Return the records of the trials on one data set, or the status that says why there are none."""
+        given = self.streams[data]
+        return self.records(collector, self.trials_on(data, given)) if isinstance(given, Stream) else Status.MISSING
+
     def records(self, collector: TrialCollector, trials: Sequence[Trial]) -> list[Record] | Status:
         """Return the records of these trials, or a status if one of them is missing or failed."""
         found = collector.records_of(trials)
         if len(found) < len(trials):
             return Status.NOT_RUN
-        return Status.FAILED if any(record.failed for record in found) else found
+        return Status.FAILED if any(record.why for record in found) else found

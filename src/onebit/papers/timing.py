@@ -10,6 +10,7 @@ import math
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,9 +19,10 @@ from numpy.typing import NDArray
 from onebit.data.dataset import Dataset
 from onebit.data.sources import Source
 from onebit.data.streams import stream
+from onebit.experiments.drawing import band
 from onebit.experiments.report import Band, Curves, Part, Series
 from onebit.experiments.runner import TrialCollector
-from onebit.experiments.statistics import MeanEstimate, means_and_halves, student_quantile
+from onebit.experiments.statistics import MeanEstimate, student_quantile
 from onebit.experiments.trials import Measurement, Trial, make_entry
 from onebit.experiments.trials.execution import run_trials
 from onebit.experiments.trials.shared_data import SharedData
@@ -40,22 +42,12 @@ class Size(NamedTuple):
     features: int
 
 
-@dataclass(frozen=True)
-class DrawnRows:
-    """Rows of a given size, drawn from the seed of a run."""
-
-    classes: int
-    features: int
-
-    def draw(self, total: int, seed: int) -> Dataset:
-        """Draw normal rows of length about one, each with the class whose random vector is nearest."""
-        generator = np.random.default_rng([24, seed])
-        X = generator.standard_normal((total, self.features), dtype=np.float32) / np.float32(math.sqrt(self.features))
-        vectors = generator.standard_normal((self.features, self.classes), dtype=np.float32)
-        return Dataset(X, (X @ vectors).argmax(axis=1).astype(np.int64), tuple(range(self.classes)))
-
-    def describe(self) -> dict[str, Any]:
-        return {"classes": self.classes, "features": self.features}
+def draw_rows(size: Size, total: int, seed: int) -> Dataset:
+    """Draw normal rows of length about one, each with the class whose random vector is nearest."""
+    generator = np.random.default_rng([24, seed])
+    X = generator.standard_normal((total, size.features), dtype=np.float32) / np.float32(math.sqrt(size.features))
+    vectors = generator.standard_normal((size.features, size.classes), dtype=np.float32)
+    return Dataset(X, (X @ vectors).argmax(axis=1).astype(np.int64), tuple(range(size.classes)))
 
 
 @dataclass(frozen=True)
@@ -64,7 +56,6 @@ class TimeMeasurement(Measurement):
 
     kind = "time"
     what = "its time"
-    modules = ("papers.timing", "experiments.trials.execution")
 
     repeats: int = REPEATS
 
@@ -86,8 +77,7 @@ class TimePlan(ItemPlan):
         return [self.base._replace(**{scale: value}) for value in sorted(self.item.scale[scale])]
 
     def _trials(self, learner: PaperLearner, size: Size) -> list[Trial]:
-        rows = DrawnRows(size.classes, size.features)
-        given = stream(Source("drawn rows", False, size.rounds, rows.draw, rows.describe))
+        given = stream(Source("drawn rows", False, size.rounds, partial(draw_rows, size), size._asdict))
         entry = make_entry(learner.rule, dict(learner.options))
         return [Trial(entry, given, seed, curve=False, measurement=TimeMeasurement()) for seed in range(self.runs)]
 
@@ -117,19 +107,17 @@ class TimePlan(ItemPlan):
         times = []
         for size in sizes:
             trials = self._trials(learner, size)
-            records = [record for record in collector.records_of(trials) if not record.failed]
+            records = [record for record in collector.records_of(trials) if not record.why]
             if len(records) < len(trials):
                 return replace(told, why="some of its runs failed, or were not done"), None
             times.append([min(record.measured["seconds"]) for record in records])
         values, milliseconds = [float(getattr(size, scale)) for size in sizes], 1000.0 * np.array(times).T
         found, constant = power_law(values, milliseconds)
-        mean, half = means_and_halves(milliseconds)
-        ends = ((mean - half).tolist(), (mean + half).tolist()) if len(milliseconds) > 1 else (None, None)
         fitted = [constant * value**found.mean for value in values]
         title = f"{learner.name}: CPU time against {scale} {symbol}, {others}"
         law = f"{symbol}^{found.mean:.2f}"
         series = [
-            Series("measured", {"time": Band(mean.tolist(), *ends)}),
+            Series("measured", {"time": band(milliseconds)}),
             Series(f"fitted: {law}", {"time": Band(fitted)}),
         ]
         curves = Curves(title, values, scale, "milliseconds of one core", series)

@@ -45,20 +45,15 @@ HOW_JUDGED = (
 )
 
 
-def judge_near(measured: MeanEstimate, expected: float, tolerance: float) -> Status:
-    """Judge whether a mean is as published, by its whole interval.
+def judge_between(measured: MeanEstimate, low: float, high: float) -> Status:
+    """Judge whether a mean lies between two numbers, by its whole interval.
 
-    REPRODUCED if the interval lies within the tolerance of the published number, DIFFERS if no part of it does, and UNDECIDED if only a part
-    does, or if there is no interval because there was one run.
+    REPRODUCED if all of the interval lies between them, DIFFERS if no part of it does, and UNDECIDED if only a part does, or if there is no
+    interval because there was one run.
 
-    >>> judge_near(MeanEstimate(0.1764, 0.1599, 0.1929), 0.158, 0.02), judge_near(MeanEstimate(0.16, 0.15, 0.17), 0.158, 0.02)
+    >>> judge_between(MeanEstimate(0.1764, 0.1599, 0.1929), 0.138, 0.178), judge_between(MeanEstimate(0.16, 0.15, 0.17), 0.138, 0.178)
     (<Status.UNDECIDED: 'undecided'>, <Status.REPRODUCED: 'reproduced'>)
     """
-    return judge_between(measured, expected - tolerance, expected + tolerance)
-
-
-def judge_between(measured: MeanEstimate, low: float, high: float) -> Status:
-    """Judge whether a mean lies between two numbers: its whole interval, no part of it, or some part."""
     if low <= measured.low and measured.high <= high:
         return Status.REPRODUCED
     return Status.DIFFERS if measured.low > high or measured.high < low else Status.UNDECIDED
@@ -67,11 +62,6 @@ def judge_between(measured: MeanEstimate, low: float, high: float) -> Status:
 def judge_gain(gain: MeanEstimate) -> Status:
     """Judge whether a claimed difference is there: its whole interval is above 0, below 0, or neither."""
     return Status.REPRODUCED if gain.low > 0 else Status.DIFFERS if gain.high < 0 else Status.UNDECIDED
-
-
-def judge_at_most(excess: MeanEstimate, tolerance: float) -> Status:
-    """Judge whether an excess over the best is at most the tolerance, by its whole interval."""
-    return judge_between(excess, -math.inf, tolerance)
 
 
 def explain_verdict(verdict: Status, judged: MeanEstimate, why: str) -> str:
@@ -124,7 +114,7 @@ class Reproduction:
     command: str
     folder: Path | None = field(repr=False)
     cost: Cost
-    measured_with: Sequence[str] = ()
+    measured_with: Sequence[str]
 
     def __repr__(self) -> str:
         return f"Reproduction({self.paper.name}: {self.summary})"
@@ -179,16 +169,13 @@ class Reproduction:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the reproduction as plain values, as printed by `onebit reproduce --json`."""
-        failures = [
-            {name: getattr(record, name) for name in ("learner", "options", "seed", "why")} for record in self.failures
-        ]
         return {
             "paper": self.paper.name,
             "title": self.title,
             "counts": self.counts(),
             "lacking": self.lacking(),
             "verdicts": [verdict.to_dict() for verdict in self.verdicts],
-            "failures": failures,
+            "failures": [record.failure_to_dict() for record in self.failures],
             "effort": self.cost.to_dict(),
         }
 
@@ -203,14 +190,13 @@ class Reproduction:
         if self.paper.results:
             columns = [Column("result"), Column("what it says"), Column("item, or why there is none")]
             rows = [[one.what, one.says, self._shown_by(one)] for one in self.paper.results]
-            sections.append(Section(STATED, [Table("Results, and the items that test or show them", columns, rows)]))
+            sections.append(
+                Section(STATED, [Table("Results, and the items that test or show them", columns, {"": rows})])
+            )
         intro = [*self.lacking(), self.paper.title, *([self.paper.note] if self.paper.note else []), self.summary]
         if self.verdicts:
             intro.append(HOW_JUDGED.replace("*", ""))
-        about = facts(self.folder, self.cost)
-        if self.measured_with:
-            about = {**about, "versions": "; ".join(self.measured_with)}
-            about.pop("machine")
+        about = {**facts(self.folder, self.cost), "measured with": "; ".join(self.measured_with)}
         asked = {"reproduce": self.paper.name, "items": [[result.item.name, result.runs] for result in self.results]}
         return Page(self.title, self.command, [Text(intro), *sections], about, asked)
 
@@ -272,5 +258,5 @@ def verdict_table(result: ItemResult) -> Table:
     return Table(
         "Published and measured" + (f", {format_count(result.runs, 'run')}" if result.runs else ""),
         columns,
-        rows,
+        {"": rows},
     )

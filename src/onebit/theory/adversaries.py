@@ -212,7 +212,6 @@ class Forced:
 
     adversary: Adversary
     rule: str
-    options: dict[str, Any]
     adaptive: tuple[int, ...]
     oblivious: tuple[int, ...]
     margin: float = field(repr=False)
@@ -269,7 +268,6 @@ def adversary(
     return Forced(
         opponent,
         entry.rule.name,
-        dict(options),
         tuple(game.mistakes for game in games),
         tuple(round(error * opponent.rounds) for error in result.errors.tolist()),
         min(opponent.certified(game.labels) for game in games),

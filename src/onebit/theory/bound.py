@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
-
-import numpy as np
-from numpy.typing import NDArray
 
 # proved: proved and not vacuous. vacuous: proved, but no run could break it. false: there is a counterexample. unproved: the proof
 # has a gap. unread: our text of the paper is damaged.
@@ -37,10 +34,10 @@ class Bound:
     assumptions: Mapping[str, float] = field(default_factory=dict)
     log_value: float | None = None
     of: str = "mistakes"
-    left: tuple[float, ...] | None = None
+    left: Sequence[float] | None = None
     applies: bool = True  # False if the theorem is about a different learner than the one run
     equal: bool = False
-    line: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
+    line: Sequence[float] | None = field(default=None, repr=False, compare=False)
 
     def judged(self, rounds: int) -> Bound:
         """Return the bound with its logarithm; call it vacuous if no run of so many rounds can break it.
@@ -61,44 +58,27 @@ class Bound:
 
     @property
     def shown(self) -> str:
-        """The value as text, as a power of ten if it overflows.
+        """The value as text: as a power of ten if it overflows, after "= " if the theorem promises equality.
 
-        >>> Bound("", "", "", math.inf, log_value=2302.585093).shown, Bound("", "", "", 1234.5).shown
-        ('10^1,000', '1,234.5')
+        >>> Bound("", "", "", math.inf, log_value=2302.585093).shown, Bound("", "", "", 1234.5, equal=True).shown
+        ('10^1,000', '= 1,234.5')
         """
         if math.isnan(self.value):
             return "unread"
         if self.value < 1e9:
-            return f"{self.value:,.1f}".removesuffix(".0")
+            return ("= " if self.equal else "") + f"{self.value:,.1f}".removesuffix(".0")
         if self.log_value is None or math.isinf(self.log_value):
             return "none"
         return f"10^{self.log_value / math.log(10.0):,.0f}"
 
-    @property
-    def promised(self) -> str:
-        """The value as text, with "= " in front if the theorem promises equality.
-
-        >>> Bound("Lemma 2", "", "", 0.0, equal=True).promised
-        '= 0'
-        """
-        return f"= {self.shown}" if self.equal else self.shown
-
     def to_dict(self) -> dict[str, Any]:
-        """Return the bound as plain values, with None for numbers that are not finite."""
-        return {
-            "name": self.name,
-            "paper": self.paper,
-            "statement": self.statement,
-            "of": self.of,
+        """Return the statement as plain values, with None for numbers that are not finite."""
+        numbers = {
             "value": _finite(self.value),
             "log_value": _finite(self.log_value),
-            "holds": self.holds,
-            "why": self.why,
-            "setting": self.setting,
-            "applies": self.applies,
-            "equal": self.equal,
             "assumptions": {name: _finite(number) for name, number in self.assumptions.items()},
         }
+        return {name: value for name, value in {**vars(self), **numbers}.items() if name not in ("left", "line")}
 
 
 def _finite(number: float | None) -> float | None:

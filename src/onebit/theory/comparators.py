@@ -12,7 +12,7 @@ L-BFGS looks for U; the losses given are the exact ones. For the logistic loss t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -111,16 +111,20 @@ def minimise(function: Callable[[Numbers], tuple[float, Numbers]], start: Number
 
 
 def fit_path(
-    loss: Callable[[Numbers], tuple[float, Numbers]], start: Numbers, penalties: Iterable[float]
+    loss: Callable[[Numbers], tuple[float, Numbers]],
+    shape: tuple[int, int],
+    longest: float,
+    penalties: Sequence[float] = PENALTIES,
 ) -> Iterator[Numbers]:
-    """Yield `start`, then for each penalty the U that minimises the loss plus penalty/2 ||U||^2.
+    """Yield U = 0, then for each penalty the U that minimises the loss plus penalty/2 ||U||^2.
 
-    `loss` returns its value and gradient.
+    `loss` returns its value and gradient. Penalties are in units of the longest row's squared length.
     """
+    start = np.zeros(shape)
     yield start
     for penalty in penalties:
 
-        def penalised(U: Numbers, penalty: float = penalty) -> tuple[float, Numbers]:
+        def penalised(U: Numbers, penalty: float = penalty * longest**2) -> tuple[float, Numbers]:
             value, gradient = loss(U)
             return float(value + 0.5 * penalty * np.square(U).sum()), gradient + penalty * U
 

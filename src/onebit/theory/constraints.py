@@ -128,15 +128,21 @@ class LabelledRows:
                 f"say rounds={MOST_KERNEL_ROWS} (--rounds {MOST_KERNEL_ROWS}) for a sample"
             )
         dense = rows.values if isinstance(rows.values, np.ndarray) else rows.values.toarray()
-        with np.errstate(over="ignore", invalid="ignore"):
-            matrix = _kernel_matrix(chosen, dense) + float(bias)
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):
+                matrix = chosen.matrix(dense, dense) + float(bias)
+        except OnebitError as error:
+            lengths = np.sqrt(np.square(dense).sum(axis=1))
+            longest = int(lengths.argmax())
+            raise InputError(f"row {longest} has length {lengths[longest]:g}; {error}") from None
         if not np.isfinite(matrix).all():
             raise InputError(f"the {chosen} kernel of these rows leaves the range of float64; scale the rows")
         values, vectors = np.linalg.eigh(matrix)
         kept = values > len(matrix) * np.finfo(np.float64).eps * values[-1]
         coordinates = np.ascontiguousarray(vectors[:, kept] * np.sqrt(values[kept]))
-        longest = float(np.sqrt(matrix.diagonal().max()))
-        return cls(MarginRows(coordinates, longest), labels, classes, str(chosen), matrix)
+        return cls(
+            MarginRows(coordinates, float(np.sqrt(matrix.diagonal().max()))), labels, classes, str(chosen), matrix
+        )
 
     def vectors(self, solutions: Sequence[Solution | None], scales: Sequence[float]) -> Numbers:
         """Return the vectors of the solutions, each times its scale, stacked.
@@ -163,16 +169,6 @@ class LabelledRows:
             return self.rows.scores(vectors), float(np.square(vectors).sum())
         scores = self.matrix @ vectors.T
         return scores, float((vectors.T * scores).sum())
-
-
-def _kernel_matrix(kernel: Kernel, dense: Numbers) -> Numbers:
-    """Return the kernel matrix; if a row is not valid for the kernel, the error names the longest."""
-    try:
-        return kernel.matrix(dense, dense)
-    except OnebitError as error:
-        lengths = np.sqrt(np.square(dense).sum(axis=1))
-        longest = int(lengths.argmax())
-        raise InputError(f"row {longest} has length {lengths[longest]:g}; {error}") from None
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,6 @@ from onebit.theory.constraints import (
     LabelledRows,
     Labels,
     Leading,
-    MarginRows,
     Numbers,
     Ordered,
     import_extra,
@@ -272,7 +271,7 @@ def weak(table: LabelledRows, told: Told | None) -> Separation:
 
 def by_groups(table: LabelledRows, told: Told | None, partition: Partition) -> Separation:
     """Solve for group weak separability: one program between the groups, and one within each."""
-    programs = GroupPrograms(table.rows, table.labels, table.classes, told)
+    programs = GroupPrograms(table, told)
     ordered = [programs.within(group) for group in partition]
     groups, solutions = tuple(order for order, _ in ordered), [solution for _, solution in ordered]
     outer = programs.between(groups)
@@ -310,20 +309,18 @@ def by_groups(table: LabelledRows, told: Told | None, partition: Partition) -> S
 class GroupPrograms:
     """The margin programs of one table between groups of classes, and within each."""
 
-    rows: MarginRows
-    labels: Labels
-    classes: int
-    told: Told | None = None
+    table: LabelledRows
+    told: Told | None
 
     def between(self, groups: Partition) -> Solution | None:
         """Return the vectors along which each group leads the others; None for one group."""
-        return leading_margin(self.rows, self.leading(groups), self.told) if len(groups) > 1 else None
+        return leading_margin(self.table.rows, self.leading(groups), self.told) if len(groups) > 1 else None
 
     def leading(self, groups: Partition) -> Leading:
-        position = np.zeros(self.classes, dtype=np.int64)
+        position = np.zeros(self.table.classes, dtype=np.int64)
         for number, group in enumerate(groups):
             position[list(group)] = number
-        return Leading(position[self.labels], len(groups))
+        return Leading(position[self.table.labels], len(groups))
 
     def within(self, group: Group) -> tuple[Group, Solution | None]:
         """Return the classes of a group in their best order, and the vector that separates them.
@@ -346,33 +343,33 @@ class GroupPrograms:
     def _ordered(self, order: Group) -> Solution:
         """Return the vector along which classes come in this order."""
         mine, constraints = self.in_order(order)
-        found = largest_margin(self.rows.only(mine), constraints, self.told)
+        found = largest_margin(self.table.rows.only(mine), constraints, self.told)
         return replace(found, rows=mine[found.rows])
 
     def in_order(self, order: Group) -> tuple[Labels, Ordered]:
         """Return the rows that have one of these classes, and their constraints for this order."""
         here = self._with_rows(order)
-        mine = np.flatnonzero(np.isin(self.labels, here))
-        position = np.zeros(self.classes, dtype=np.int64)
+        mine = np.flatnonzero(np.isin(self.table.labels, here))
+        position = np.zeros(self.table.classes, dtype=np.int64)
         position[list(here)] = np.arange(len(here))
-        return mine, Ordered(position[self.labels[mine]], len(here))
+        return mine, Ordered(position[self.table.labels[mine]], len(here))
 
     def slacks(self, groups: Partition, between: Solution | None, within: list[Solution | None]) -> Numbers:
         """Return each row's slack, in margins, in those programs that have no margin (see `softly`)."""
-        slacks = np.zeros(self.rows.height)
+        slacks = np.zeros(self.table.rows.height)
         if between is not None and not between.separable:
-            slacks = np.minimum(slacks, softly(self.rows, self.leading(groups))[0])
+            slacks = np.minimum(slacks, softly(self.table.rows, self.leading(groups))[0])
         for group, solution in zip(groups, within, strict=True):
             if solution is not None and not solution.separable:
                 tried = [self.in_order(order) for order in _orders(self._with_rows(group))]
-                found = [softly(self.rows.only(mine), constraints) for mine, constraints in tried]
+                found = [softly(self.table.rows.only(mine), constraints) for mine, constraints in tried]
                 mine, least = tried[0][0], min(found, key=lambda one: one[1])[0]
                 slacks[mine] = np.minimum(slacks[mine], least)
         return slacks
 
     def _with_rows(self, group: Group) -> Group:
         """Return the classes of the group that have rows; others need no position in an order."""
-        return tuple(one for one in group if (self.labels == one).any())
+        return tuple(one for one in group if (self.table.labels == one).any())
 
 
 def _orders(classes: Group) -> list[Group]:

@@ -17,16 +17,18 @@ from numpy.typing import NDArray
 
 from onebit.contract.rule import Rule
 from onebit.contract.validation import MAX_RUNS, ClassName, checked_count, checked_seed
+from onebit.data.streams import stream
 from onebit.errors import InputError, brief, nearest
+from onebit.experiments.drawing import band
 from onebit.experiments.pages import facts
 from onebit.experiments.report import Badge, Band, Cell, Column, Curves, Number, Page, Part, Series, Table, Text
 from onebit.experiments.run import STREAM_SETTINGS, Result, run
-from onebit.experiments.statistics import MeanEstimate, estimate, means_and_halves
+from onebit.experiments.statistics import MeanEstimate, estimate
 from onebit.experiments.trials import Progress, make_entry
 from onebit.theory.bound import Bound
 from onebit.theory.rounds import read_rounds
 from onebit.theory.setting import Setting
-from onebit.theory.theorems import check_theorems, compute_promises
+from onebit.theory.theorems import check_theorems, compute_promises, describe_setting
 
 RUNS = 5
 FEW = 10.0  # smaller bounds on other things than mistakes are shown with three decimals
@@ -39,7 +41,7 @@ class CheckedBound:
     """A bound and what was measured: one number for each run measured."""
 
     bound: Bound
-    measured: tuple[float, ...]
+    measured: Sequence[float]
 
     @property
     def mean(self) -> MeanEstimate:
@@ -81,7 +83,7 @@ class CheckedBound:
 
 def check_bounds(errors: NDArray[np.float64], rounds: int, bounds: Sequence[Bound]) -> list[CheckedBound]:
     """Pair bounds with the mistakes of runs with these errors, or with what the theorem measures."""
-    mistakes = tuple(float(round(error * rounds)) for error in errors)
+    mistakes = [float(round(error * rounds)) for error in errors]
     return [CheckedBound(bound, mistakes if bound.left is None else bound.left) for bound in bounds]
 
 
@@ -93,16 +95,14 @@ def mistake_curves(
     `played` has one row per run. Bounds that end below the number of rounds are drawn; if there are none, the lowest bound is, next to the line
     of all rounds.
     """
-    mean, half = means_and_halves(played * marks)
-    ends = ((mean - half).tolist(), (mean + half).tolist()) if len(played) > 1 else (None, None)
-    drawn = {f"mistakes of {rule}": Band(mean.tolist(), *ends)}
+    drawn = {f"mistakes of {rule}": band(played * marks)}
     lines = {one.name: one.line for one in bounds if one.line is not None}
     binding = {name: line for name, line in lines.items() if line[-1] < marks[-1]}
     if not binding:
         lowest = min(lines.items(), key=lambda item: float(item[1][-1]))
         drawn["all rounds"] = Band(marks.astype(float).tolist())
         binding = dict([lowest]) if lowest[1][-1] < 3 * marks[-1] else {}
-    drawn |= {name: Band(line.tolist()) for name, line in binding.items()}
+    drawn |= {name: Band(line) for name, line in binding.items()}
     series = [Series(name, {"mistakes": band}) for name, band in drawn.items()]
     return Curves(title, marks.tolist(), "rounds", "mistakes", series)
 
@@ -176,7 +176,7 @@ class Bounds:
             Column("runs kept it"),
             Column("why, and with which numbers"),
         ]
-        return Table("Bounds", columns, [self._cells(one) for one in self.rows])
+        return Table("Bounds", columns, {"": [self._cells(one) for one in self.rows]})
 
     def _cells(self, one: CheckedBound) -> list[Cell]:
         bound, tones = one.bound, {"proved": "good", "false": "bad"}
@@ -185,7 +185,7 @@ class Bounds:
         return [
             f"{bound.name} ({bound.paper})",
             f"{bound.statement}; {about}{bound.setting}",
-            Number(bound.log_value, bound.promised),
+            Number(bound.log_value, bound.shown),
             Number(one.mean.mean if bound.applies else None, one.measured_text),
             Badge(bound.holds, tones.get(bound.holds, "plain")),  # type: ignore[arg-type]
             "" if one.held is None else Badge("yes", "good") if one.held else Badge("no", "bad"),
@@ -219,24 +219,10 @@ def bounds(
     checked_count("runs", runs, MAX_RUNS)
     first_seed = checked_seed(seed)
     settings = {name: options.pop(name) for name in STREAM_SETTINGS if name in options}
-    if classes is not None:
-        settings["classes"] = classes
     entry = make_entry(rule, options)
     check_theorems(entry)
-    rounds = read_rounds(X, y, first_seed, settings)
-    result = run(
-        entry.rule,
-        rounds.X,
-        rounds.labels,
-        order="file",  # the rounds are in the stream's order already
-        runs=runs,
-        seed=first_seed,
-        classes=rounds.classes,
-        progress=progress,
-        **options,
-    )
-    result = Result(**{**vars(result), "data": rounds.name})
+    rounds = read_rounds(stream(X, y, classes=classes, **settings), first_seed)
+    result = run(entry.rule, rounds.as_stream(), runs=runs, seed=first_seed, progress=progress, **options)
     setting = Setting(entry.rule, entry.options, rounds, runs, first_seed, result.curve.rounds, groups)
-    found = compute_promises(setting)
-    kept = check_bounds(result.errors, rounds.count, found.bounds)
-    return Bounds(result, kept, found.notes, first_seed, command)
+    kept = check_bounds(result.errors, rounds.count, compute_promises(setting))
+    return Bounds(result, kept, describe_setting(setting), first_seed, command)

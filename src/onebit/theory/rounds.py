@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.validation import ClassName
-from onebit.data.dataset import Dataset
-from onebit.data.sources import Source
+from onebit.data.sources import source_of
 from onebit.data.streams import Stream, stream
 from onebit.errors import InputError
 from onebit.features.rows import is_sparse
@@ -62,61 +61,29 @@ class Rounds:
         """Return the rounds with a constant feature added, as a learner with a bias sees them."""
         return replace(self, X=append_ones(self.X))
 
+    def as_stream(self) -> Stream:
+        """Return a stream that gives every run these rounds.
 
-@dataclass(frozen=True)
-class _FixedRounds:
-    """The rows and labels of a stream with one seed, in order; made when first needed."""
-
-    given: Stream
-    seed: int
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the stream and the seed, not the rounds made from them."""
-        return type(self), (self.given, self.seed)
-
-    @cached_property
-    def _dataset(self) -> Dataset:
-        rounds = read_rounds(self.given, None, self.seed, {})
-        return Dataset(rounds.X, rounds.y, rounds.classes)
-
-    def make(self, total: int, seed: int) -> Dataset:
-        """Return the same rounds for every seed."""
-        return self._dataset
-
-    def describe(self) -> dict[str, Any]:
-        return {"rounds_of": self.given.described(), "rounds_seed": self.seed}
+        >>> rounds = read_rounds(stream("weak2d", rounds=50, order="shuffle"), 0)
+        >>> bool((rounds.as_stream().data(7).X == rounds.X).all())
+        True
+        """
+        source = source_of(self.X, self.labels, classes=self.classes)
+        return stream(replace(source, name=self.name), order="file")
 
 
-def fix_rounds(given: Stream, seed: int) -> Stream:
-    """Return a stream that gives every run the rounds that `given` has with one seed.
+def read_rounds(given: Stream, seed: int) -> Rounds:
+    """Return the rounds of a stream with this seed; raise InputError if the theorems are not about them.
 
-    >>> fixed = fix_rounds(stream("weak2d", rounds=50, order="shuffle"), 0)
-    >>> bool((fixed.data(7).X == read_rounds("weak2d", None, 0, {"rounds": 50, "order": "shuffle"}).X).all())
-    True
+    >>> read_rounds(stream("weak2d", rounds=50), 0).X.shape
+    (50, 2)
     """
-    require_immediate_feedback(given)
-    fixed = _FixedRounds(given, seed)
-    return stream(Source(given.name, True, given.rounds, fixed.make, fixed.describe), order="file")
-
-
-def require_immediate_feedback(given: Stream) -> None:
-    """Raise InputError for delayed, missing or corrected feedback, candidates or rewards."""
     if given.delay is not None or given.missing:
         raise InputError("the theorems are about feedback that comes at once: leave out delay and missing")
     if given.restricted or given.source.rewards or given.corrected:
         raise InputError(
             "the theorems are about right and wrong of any class: leave out candidates, rewards and corrected"
         )
-
-
-def read_rounds(X: Any, y: Any, seed: int, settings: dict[str, Any]) -> Rounds:
-    """Return the rounds of a stream with this seed; `settings` are those of `onebit.stream`.
-
-    >>> read_rounds("weak2d", None, 0, {"rounds": 50}).X.shape
-    (50, 2)
-    """
-    given = stream(X, y, **settings)
-    require_immediate_feedback(given)
     data = given.data(seed)
     schedule = given.schedule(data, seed)
     if isinstance(data.X, list | tuple):

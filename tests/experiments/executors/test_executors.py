@@ -19,13 +19,13 @@ from onebit.engine.compile import helpers_for
 from onebit.engine.processes import CompilingProcesses, cores
 from onebit.errors import OnebitError
 from onebit.experiments.executors import EXECUTORS, Executor, make_executor, parse_place
-from onebit.experiments.executors.threads import ThreadsExecutor, processor
+from onebit.experiments.executors.threads import ThreadsExecutor
 from onebit.experiments.pages import error_table
 from onebit.experiments.run import Stopped
 from onebit.experiments.runner import TrialCollector
 from onebit.experiments.statistics import describe_speed
 from onebit.experiments.trials import Progress, Trial, make_entry
-from onebit.experiments.trials.cost import Cost, Resource
+from onebit.experiments.trials.cost import Cost, processor
 from onebit.experiments.trials.records import FILE, Record, Records, read_records
 from onebit.experiments.trials.shared_data import group_by_data
 from onebit.rules import rule_named
@@ -38,7 +38,7 @@ SHORT: dict[str, Any] = {"rounds": 120, "runs": 2}
 class Device:
     """A device that runs trials on a thread of this process and says that it was somebody else."""
 
-    resources = (Resource(f"one {DEVICE}"),)
+    where = f"one {DEVICE}"
 
     def __init__(self, twice: bool = False, until: int | None = None) -> None:
         self.twice, self.until = twice, until
@@ -64,8 +64,7 @@ class Device:
 def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[Device]:
     """What compare, sweep and reproduce run on; each has closed it when it is done, and once."""
     made = Device()
-    for module in ("experiments.runner", "papers.reproduce"):
-        monkeypatch.setattr(f"onebit.{module}.make_executor", lambda on, threads: made)
+    monkeypatch.setattr("onebit.experiments.runner.make_executor", lambda on, threads: made)
     yield made
     assert made.closed == 1
 
@@ -131,8 +130,8 @@ def test_what_is_no_executor_is_refused(on: Any, words: list[str]) -> None:
 def test_threads_are_counted() -> None:
     assert make_executor("threads", 3) == ThreadsExecutor(3)
     assert make_executor("threads") == ThreadsExecutor(cores())
-    assert Cost(make_executor("threads", 3).resources).where == f"3 threads, {processor()}"
-    assert Cost(make_executor("threads", 1).resources).where == f"1 thread, {processor()}"
+    assert make_executor("threads", 3).where == f"3 threads, {processor()}"
+    assert make_executor("threads", 1).where == f"1 thread, {processor()}"
     assert processor()
     for bad in (0, -1, 1.5, "2", True):
         with pytest.raises(OnebitError, match=r"threads is .* whole number of at least 1"):
@@ -142,7 +141,7 @@ def test_threads_are_counted() -> None:
 @pytest.mark.parametrize(
     ("on", "module", "function", "heard"),
     [
-        ("gpu", "gpu", "gpu_executor", ThreadsExecutor()),
+        ("gpu", "gpu", "GpuExecutor", ThreadsExecutor()),
         ("dask", "cluster.dask", "dask_executor", None),
         ("dask://host:8786", "cluster.dask", "dask_executor", "host:8786"),
         ("ray", "cluster.ray", "ray_executor", None),
@@ -155,7 +154,7 @@ def test_an_executor_is_made_by_its_module(
     name = f"onebit.experiments.executors.{module}"
     fake, seen, made = ModuleType(name), [], Device()
 
-    def make(argument: Any) -> Executor:
+    def make(argument: Any, **options: Any) -> Executor:
         seen.append(argument)
         return made
 
@@ -319,7 +318,7 @@ def test_a_sweep_that_is_stopped_says_what_was_done(device: Device, until: int) 
 
 def test_reproduce_says_where_it_ran(device: Device) -> None:
     found = onebit.reproduce("hoeven2020", ["figure1"])
-    assert found.cost == Cost(Device.resources)
+    assert found.cost == Cost(Device.where)
     assert "ran on" not in found.page().facts, "it needs no trials"
     assert found.to_dict()["effort"]["rounds"] == 0
 

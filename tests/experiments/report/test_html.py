@@ -26,7 +26,6 @@ from onebit.experiments.report import (
     Section,
     Series,
     Table,
-    TableRow,
     Text,
 )
 from onebit.experiments.report.html import SHOWN_AT_FIRST, page_html
@@ -88,7 +87,7 @@ def everything_nasty() -> Page:
     table = Table(
         NASTY,
         [Column(NASTY, True, NASTY)],
-        [TableRow([NASTY], NASTY), [Number(1, NASTY, NASTY)], [Badge(NASTY)]],
+        {NASTY: [[NASTY]], "": [[Number(1, NASTY, NASTY)], [Badge(NASTY)]]},
         NASTY,
     )
     heat = HeatMap(NASTY, NASTY, [NASTY], NASTY, [NASTY], [[1.0]], [[NASTY]], (0, 0), NASTY)
@@ -197,27 +196,15 @@ def test_cells_have_what_they_sort_by() -> None:
         ["pab", Number(None, "failed")],
         ["x", Number(math.nan, "")],
     ]
-    parsed = read(Table("Errors", [Column("learner"), Column("error", True, "in %")], rows))
+    parsed = read(Table("Errors", [Column("learner"), Column("error", True, "in %")], {"": rows}))
     assert [one["data-value"] for one, _ in parsed.all("td", "number")] == ["17.9", "", ""]
     assert [text for _, text in parsed.all("span", "interval")] == ["± 0.3"]
     assert [one.get("title") for one, _ in parsed.all("button") if one.get("class") != "copy"] == [None, "in %"]
 
 
-def test_intervals_with_ends_are_drawn_on_one_scale_from_zero() -> None:
-    cells: list[list[Cell]] = [
-        [Number(10.0, "10", "", (0.0, 20.0)), Number(1.0, "1")],
-        [Number(30.0, "30", "", (20.0, 40.0)), Number(2.0, "2")],
-        [Number(None, "failed"), Number(None, "")],
-    ]
-    parsed = read(Table("Errors", [Column("error", True), Column("rank", True)], cells))
-    assert len(parsed.all("svg", "interval-bar")) == 3
-    assert [one["d"] for one, _ in parsed.all("path", "bar")] == ["M0.0 1H35.0v10H0.0z", "M0.0 1H105.0v10H0.0z"]
-    assert [one["d"] for one, _ in parsed.all("path") if "class" not in one] == ["M0.0 6H70.0", "M70.0 6H140.0"]
-
-
 def test_rows_of_a_group_stand_together_below_its_name() -> None:
-    rows = [TableRow(["a"], BANDIT), TableRow(["b"], FULL_INFORMATION), TableRow(["c"], BANDIT)]
-    parsed = read(Table("Errors", [Column("learner")], rows))
+    groups = {BANDIT: [["a"], ["c"]], FULL_INFORMATION: [["b"]]}
+    parsed = read(Table("Errors", [Column("learner")], groups))
     assert len(parsed.all("tbody")) == 2
     shown = [
         text
@@ -244,7 +231,7 @@ def test_a_heat_map_marks_the_best_and_what_is_missing() -> None:
         Scatter("Nothing", [], [], [], []),
         Scatter("One point", [1.0], [2.0], [0], ["a"]),
         Scatter("No number", [math.nan], [2.0], [0], ["a"]),
-        Table("No rows", [Column("a")], []),
+        Table("No rows", [Column("a")], {}),
         Curves("No curves", [], "rounds", "error", []),
         Curves("No measures", [1], "rounds", "error", [Series("a", {})]),
         Section("", []),

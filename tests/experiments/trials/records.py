@@ -9,7 +9,7 @@ from onebit.experiments.trials.records import Record
 
 PLAIN: dict[str, Any] = {
     "id": "", "learner": "bpa", "options": {}, "params": {}, "stream": {"data": "arrays", "rounds": 1}, "seed": 0, "feedback": "bandit",
-    "why": None, "error": math.nan, "greedy_error": math.nan, "curve": None, "seconds": 1.0, "on": "CPU", "version": "", "code": "",
+    "why": None, "error": math.nan, "greedy_error": math.nan, "curve": None, "seconds": 1.0, "on": "CPU", "platform": "", "code": "",
     "written": "",
 }  # fmt: skip
 

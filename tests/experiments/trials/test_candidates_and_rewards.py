@@ -13,6 +13,7 @@ from onebit.checks.examples import rows, state
 from onebit.data.stream_rounds import Offer
 from onebit.data.streams import Stream, stream
 from onebit.experiments.executors.gpu import why_not
+from onebit.experiments.report.html import page_html
 from onebit.experiments.run import run
 from onebit.experiments.trials import Trial, make_entry, shared_data
 from onebit.experiments.trials.records import Records, make_record, read_records
@@ -173,7 +174,7 @@ def test_records_keep_mean_rewards_and_those_of_other_streams_have_none(tmp_path
     kept.add(record)
     kept.close()
     (read,) = read_records(tmp_path / "rows.jsonl")
-    assert read.rewarded
+    assert read.reward is not None
     assert read.reward == record.reward == outcome.tally.rewards[0] / 150
     assert np.array_equal(read.curve_of("reward"), record.curve_of("reward"))
     assert read.curve_of("greedy_reward")[-1] == read.greedy_reward
@@ -214,7 +215,7 @@ def test_comparisons_and_sweeps_rank_by_reward(tmp_path: Path) -> None:
     titles = [getattr(part, "title", "") for part in page.parts]
     assert any(title.startswith("Mean reward so far") for title in titles)
     assert found.save(tmp_path).is_file()
-    assert "mean reward" in found._repr_html_()
+    assert "mean reward" in page_html(found.page())
     swept = onebit.sweep("bpa", made("rewards"), grid={"aggressiveness": [0.001, 0.1, 1.0]}, runs=2, fresh_runs=2)
     means = [one.reward.mean for one in swept.summaries if one is not None]
     assert swept.chosen == means.index(max(means))
@@ -225,4 +226,4 @@ def test_comparisons_and_sweeps_rank_by_reward(tmp_path: Path) -> None:
         "bpa", made("rewards"), grid={"aggressiveness": [0.1, 1.0], "exploration": [0.1, 0.2]}, runs=1, fresh_runs=1
     )
     assert two.save(tmp_path / "two").is_file()
-    assert "mean reward" in onebit.run("bpa", made("rewards"))._repr_html_()
+    assert onebit.run("bpa", made("rewards")).rewards is not None

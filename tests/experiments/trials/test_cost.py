@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from onebit.experiments.trials.cost import Cost, Resource, format_duration, format_quantity
+from onebit.experiments.trials.cost import Cost, format_duration, format_quantity
 
-GPU, THREADS = (Resource("GPU"),), (Resource("2 threads"),)
+GPU, THREADS = "GPU", "2 threads"
 
 
 @pytest.mark.parametrize(

@@ -427,7 +427,7 @@ def test_the_parameters_of_a_row_are_all_of_them(tmp_path: Path) -> None:
     assert (params["variant"], params["dtype"]) == ("PA-II", "float64")
     assert set(onebit.rules.rule_named("conservative-ova").parameters) <= set(params)
     for row in by_name.values():
-        assert row["version"] == onebit.__version__
+        assert row["platform"].startswith(f"onebit {onebit.__version__}, Python ")
         assert row["code"]
         assert row["written"].startswith("20")
         assert row["seconds"] > 0
@@ -462,7 +462,7 @@ def test_a_frame_has_a_line_a_run_and_columns_for_all_that_it_was(tmp_path: Path
     table = frame(tmp_path)
     assert len(table) == 6
     needed = {
-        "id", "learner", "options", "seed", "feedback", "why", "error", "greedy_error", "curve", "seconds", "on", "version", "code",
+        "id", "learner", "options", "seed", "feedback", "why", "error", "greedy_error", "curve", "seconds", "on", "platform", "code",
         "written", "params.aggressiveness", "params.exploration", "stream.data", "stream.rounds", "stream.noise", "stream.order",
     }  # fmt: skip
     assert needed <= set(table.columns)

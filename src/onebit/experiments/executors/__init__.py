@@ -14,7 +14,6 @@ from onebit.engine.gpu.device import is_installed, trouble
 from onebit.errors import InputError, brief, nearest
 from onebit.experiments.executors.threads import ThreadsExecutor
 from onebit.experiments.trials import Progress, Trial
-from onebit.experiments.trials.cost import Resource
 from onebit.experiments.trials.records import Record
 
 EXECUTORS = {
@@ -33,8 +32,8 @@ class Executor(Protocol):
     """The interface of an executor: it runs trials and yields their records as they finish."""
 
     @property
-    def resources(self) -> tuple[Resource, ...]:
-        """The hardware that was used by all runs so far."""
+    def where(self) -> str:
+        """The hardware that was used by all runs so far, as text."""
 
     def run(self, trials: Sequence[Trial], progress: Progress) -> Generator[Record, None, None]:
         """Run the trials and yield their records in any order; report finished rounds to `progress`.
@@ -84,10 +83,10 @@ def make_executor(on: str = "auto", threads: int | None = None) -> Executor:
                 f"threads is {threads}, but a cluster has its own number: leave it out with on={brief(on)}"
             )
     on_threads = ThreadsExecutor() if threads is None else ThreadsExecutor(threads)
-    if kind == "gpu":
-        from onebit.experiments.executors.gpu import gpu_executor
+    if kind == "gpu" or (kind == "auto" and is_installed() and trouble() is None):
+        from onebit.experiments.executors.gpu import GpuExecutor
 
-        return gpu_executor(on_threads)
+        return GpuExecutor(on_threads, only_if_it_pays=kind == "auto")
     if kind == "dask":
         from onebit.experiments.executors.cluster.dask import dask_executor
 
@@ -96,8 +95,4 @@ def make_executor(on: str = "auto", threads: int | None = None) -> Executor:
         from onebit.experiments.executors.cluster.ray import ray_executor
 
         return ray_executor(address)
-    if kind == "auto" and is_installed() and trouble() is None:
-        from onebit.experiments.executors.gpu import gpu_executor
-
-        return gpu_executor(on_threads, only_if_it_pays=True)
     return on_threads

@@ -6,7 +6,6 @@ there are.
 
 from __future__ import annotations
 
-import platform
 import queue
 import threading
 import time
@@ -14,15 +13,13 @@ from collections import deque
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
 from onebit.data.sources import Source
 from onebit.engine.compile import helped_by
 from onebit.engine.processes import CompilingProcesses, cores
 from onebit.experiments.trials import Outcome, Progress, Trial
-from onebit.experiments.trials.cost import Resource, format_count
+from onebit.experiments.trials.cost import format_count, processor
 from onebit.experiments.trials.execution import run_trials
 from onebit.experiments.trials.records import Record, make_record
 from onebit.experiments.trials.shared_data import SharedData, Tables, group_by_data, require_room
@@ -39,9 +36,9 @@ class ThreadsExecutor:
     threads: int = field(default_factory=cores)
 
     @property
-    def resources(self) -> tuple[Resource, ...]:
+    def where(self) -> str:
         """The number of threads and the processor's name."""
-        return (Resource(f"{format_count(self.threads, 'thread')}, {processor()}"),)
+        return f"{format_count(self.threads, 'thread')}, {processor()}"
 
     def run(self, trials: Sequence[Trial], progress: Progress) -> Generator[Record, None, None]:
         """Run the trials and yield their records as they finish."""
@@ -53,17 +50,6 @@ class ThreadsExecutor:
 
     def close(self) -> None:
         """Do nothing: no thread or process outlives a run."""
-
-
-@cache
-def processor() -> str:
-    """Return the name of this machine's processor."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        lines = []
-    models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return models[0] if models else platform.processor() or platform.machine()
 
 
 class _Share(NamedTuple):

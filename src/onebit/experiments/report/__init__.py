@@ -23,17 +23,12 @@ class Band:
 class Series:
     """One learner's curve in each measure ("played", "greedy").
 
-    `group` names the kind of feedback that the learner gets.
+    `group` names the kind of feedback that the learner gets. Group and name tell that a curve is of the same learner in two charts.
     """
 
     name: str
     measures: Mapping[str, Band]
     group: str = ""
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """The key by which a curve is the same learner in two charts."""
-        return self.group, self.name
 
 
 @dataclass(frozen=True)
@@ -65,13 +60,12 @@ class Curves:
 class Number:
     """A table cell that sorts by its value and shows a text, with its interval beside it.
 
-    `ends` are drawn as a line over a bar; `best` marks the cell as the best of its column.
+    `best` marks the cell as the best of its column.
     """
 
     value: float | None
     text: str
     interval: str = ""
-    ends: tuple[float, float] | None = None
     best: bool = False
 
 
@@ -87,17 +81,6 @@ Cell = str | Number | Badge  # a string is plain text, with `code` in backticks
 
 
 @dataclass(frozen=True)
-class TableRow:
-    """The cells of one row.
-
-    Rows of one group stand together below the group's name, and are sorted among themselves.
-    """
-
-    cells: Sequence[Cell]
-    group: str = ""
-
-
-@dataclass(frozen=True)
 class Column:
     """A column header; `help` is shown as a tooltip."""
 
@@ -110,26 +93,13 @@ class Column:
 class Table:
     """A table whose rows can be sorted by any column.
 
-    A row is a sequence of cells, or a `TableRow` if it belongs to a group.
+    Rows of one group stand together below its name, and are sorted among themselves; a group named "" has no heading.
     """
 
     title: str
     columns: Sequence[Column]
-    rows: Sequence[TableRow | Sequence[Cell]]
+    groups: Mapping[str, Sequence[Sequence[Cell]]]
     note: str = ""
-
-    @property
-    def groups(self) -> dict[str, list[Sequence[Cell]]]:
-        """The rows of each group, with groups in order of first appearance.
-
-        >>> Table("", [Column("learner")], [["bpa"], TableRow(["perceptron"], "full information")]).groups
-        {'': [['bpa']], 'full information': [['perceptron']]}
-        """
-        groups: dict[str, list[Sequence[Cell]]] = {}
-        for row in self.rows:
-            cells, group = (row.cells, row.group) if isinstance(row, TableRow) else (row, "")
-            groups.setdefault(group, []).append(cells)
-        return groups
 
 
 @dataclass(frozen=True)
@@ -157,26 +127,21 @@ class Scatter:
     labels: Sequence[int]
     classes: Sequence[str]
     note: str = ""
-    x_name: str = "first feature"
-    y_name: str = "second feature"
 
 
 @dataclass(frozen=True)
 class Regions:
     """The class that a learner predicts at each point of a rectangle, one row per y, and some points.
 
-    If `scores` are given, the line on which they are 0 is the boundary of one class.
+    The line on which the `scores` are 0 is the boundary of one class.
     """
 
     title: str
     x: Sequence[float]
     y: Sequence[float]
     labels: Sequence[Sequence[int]]
-    classes: Sequence[str]
-    scores: Sequence[Sequence[float]] | None = None
-    points: Scatter | None = None
-    x_name: str = ""
-    y_name: str = ""
+    scores: Sequence[Sequence[float]]
+    points: Scatter
     note: str = ""
 
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 MOST_CURVES = 12
 SUFFIXES = (".png", ".svg")
-_LEGEND_INSIDE = 4  # a longer legend, or one with long names, is placed beside the axes
-_LONGEST_INSIDE = 24
 _LONGEST_NAME = 48
 _LONGEST_LINE = 56  # characters in a line of a title
 
@@ -111,7 +109,7 @@ def _draw_curves(drawing: Drawing, axes: Axes, curves: Curves, measure: str, loo
             axes.plot([], [], " ", label=_escape(f"{group}:"))  # a heading in the legend
         for series in visible:
             if series.group == group and measure in series.measures:
-                _draw_curve(axes, curves.x, series.name, series.measures[measure], looks[series.key])
+                _draw_curve(axes, curves.x, series.name, series.measures[measure], looks[series.group, series.name])
     if curves.logarithmic and any(value > 0 for value in curves.x):
         axes.set_xscale("log")
     elif max(map(abs, curves.x), default=0) >= 1000:
@@ -122,7 +120,9 @@ def _draw_curves(drawing: Drawing, axes: Axes, curves: Curves, measure: str, loo
     axes.grid(color="#e4e4e0", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.margins(x=0.01)
-    _legend(axes)
+    if len(axes.get_legend_handles_labels()[1]) > 1:
+        drawing.set_size_inches(9.6, 4.4)
+        _legend_beside(axes, handlelength=3)
     if len(visible) < len(curves.series):
         note = f"The best {len(visible)} of {len(curves.series)} curves by their last value, references included."
         drawing.supxlabel(note, fontsize=7.5, color="#666666", x=0.01, ha="left")
@@ -141,18 +141,6 @@ def _draw_curve(axes: Axes, x: Sequence[float], name: str, band: Band, look: sty
     )
     if band.low is not None and band.high is not None:
         axes.fill_between(x, band.low, band.high, color=style.LIGHT[look.colour], alpha=0.14, linewidth=0)
-
-
-def _legend(axes: Axes) -> None:
-    """Draw the legend: inside the axes if small, else beside them; none for a single curve."""
-    names = axes.get_legend_handles_labels()[1]
-    if len(names) < 2:
-        return
-    if len(names) <= _LEGEND_INSIDE and max(map(len, names)) <= _LONGEST_INSIDE:
-        axes.legend(frameon=False, fontsize=8.5)
-    else:
-        axes.figure.set_size_inches(9.6, 4.4)  # type: ignore[union-attr]
-        _legend_beside(axes, handlelength=3)
 
 
 def _legend_beside(axes: Axes, **options: float) -> None:
@@ -200,10 +188,8 @@ def _draw_heat_map(drawing: Drawing, axes: Axes, heat: HeatMap) -> None:
 
 def _draw_scatter(drawing: Drawing, axes: Axes, scatter: Scatter) -> None:
     drawing.set_size_inches(6.2, 4.6)
-    markers = ["os"[label // len(style.LIGHT) % 2] for label in range(len(scatter.classes))]
-    _draw_points(axes, scatter, scatter.classes, markers, size=9, alpha=0.8)
-    axes.set_xlabel(_escape(scatter.x_name))
-    axes.set_ylabel(_escape(scatter.y_name))
+    _draw_points(axes, scatter, size=9, alpha=0.8)
+    _name_features(axes)
     axes.set_aspect("equal", adjustable="datalim")
     axes.grid(color="#e4e4e0", linewidth=0.6)
     axes.set_axisbelow(True)
@@ -211,39 +197,34 @@ def _draw_scatter(drawing: Drawing, axes: Axes, scatter: Scatter) -> None:
         _legend_beside(axes, markerscale=1.6)
 
 
-def _draw_points(
-    axes: Axes,
-    points: Scatter,
-    classes: Sequence[str],
-    markers: Sequence[str],
-    size: float,
-    alpha: float | None = None,
-) -> None:
-    for label, name in enumerate(classes):
+def _draw_points(axes: Axes, points: Scatter, size: float, alpha: float | None = None) -> None:
+    for label, name in enumerate(points.classes):
         chosen = [position for position, value in enumerate(points.labels) if value == label]
         x, y = ([values[position] for position in chosen] for values in (points.x, points.y))
-        colour = style.LIGHT[label % len(style.LIGHT)]
-        axes.scatter(x, y, color=colour, marker=markers[label], linewidths=0, label=_shorten(name), s=size, alpha=alpha)
+        turn, colour = divmod(label, len(style.LIGHT))
+        marker, short = "os"[turn % 2], _shorten(name)
+        axes.scatter(x, y, color=style.LIGHT[colour], marker=marker, linewidths=0, label=short, s=size, alpha=alpha)
 
 
 def _draw_regions(drawing: Drawing, axes: Axes, regions: Regions) -> None:
     from matplotlib.colors import ListedColormap
 
     drawing.set_size_inches(6.2, 4.6)
-    colours = [style.LIGHT[label % len(style.LIGHT)] for label in range(len(regions.classes))]
+    colours = [style.LIGHT[label % len(style.LIGHT)] for label in range(len(regions.points.classes))]
     axes.pcolormesh(
         regions.x, regions.y, regions.labels, cmap=ListedColormap(colours), vmin=-0.5, vmax=len(colours) - 0.5,
         alpha=0.28, shading="nearest", rasterized=True,
     )  # fmt: skip
-    if regions.points is not None:
-        _draw_points(axes, regions.points, regions.classes, ["o"] * len(colours), size=4)
-    if regions.scores is not None:
-        axes.contour(regions.x, regions.y, regions.scores, levels=[0.0], colors="black", linewidths=1.6)
-    axes.set_xlabel(_escape(regions.x_name))
-    axes.set_ylabel(_escape(regions.y_name))
+    _draw_points(axes, regions.points, size=4)
+    axes.contour(regions.x, regions.y, regions.scores, levels=[0.0], colors="black", linewidths=1.6)
+    _name_features(axes)
     axes.set_aspect("equal", adjustable="box")
-    if regions.points is not None:
-        _legend_beside(axes, markerscale=2.5)
+    _legend_beside(axes, markerscale=2.5)
+
+
+def _name_features(axes: Axes) -> None:
+    axes.set_xlabel("first feature")
+    axes.set_ylabel("second feature")
 
 
 def _shorten(name: str) -> str:

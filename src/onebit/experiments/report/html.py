@@ -55,6 +55,7 @@ def page_html(page: Page) -> str:
     writer = _Writer(page)
     body = "".join(writer.part(part, 2) for part in page.parts)
     styles = _asset("uPlot.min.css") + _palette() + _asset("page.css")
+    facts = "".join(f"<div><dt>{rich(name)}</dt><dd>{rich(value)}</dd></div>" for name, value in page.facts.items())
     scripts = [_asset("uPlot.iife.min.js"), _asset("page.js")]
     policy = (
         f"default-src 'none'; script-src {' '.join(map(_fingerprint, scripts))}; style-src {_fingerprint(styles)}; "
@@ -82,7 +83,7 @@ def page_html(page: Page) -> str:
 {writer.contents()}</header>
 <main id="main">
 {body}</main>
-<footer>{_facts(page)}</footer>
+<footer>{f"<dl>{facts}</dl>" if facts else ""}</footer>
 <!-- uPlot, which draws the curves:
 {_asset("uPlot.LICENSE")}-->
 {"".join(f"<script>{script}</script>" for script in scripts)}
@@ -158,8 +159,12 @@ class _Writer:
             return f'<section id="{anchor}">{heading}\n{inner}</section>\n'
         if isinstance(part, Table):
             return f'<div class="part" id="{anchor}">{heading}{table_html(part)}</div>\n'
-        drawn = self._curves(part) if isinstance(part, Curves) else _draw_part(part)
-        return f'<figure class="part" id="{anchor}"><figcaption>{heading}</figcaption>{drawn}</figure>\n'
+        if isinstance(part, Curves):
+            drawn, note = self._curves(part), ""
+        else:
+            drawn, note = heat_map_html(part) if isinstance(part, HeatMap) else _picture(part), part.note
+        note = f'<p class="note">{rich(note)}</p>' if note else ""
+        return f'<figure class="part" id="{anchor}"><figcaption>{heading}</figcaption>{drawn}{note}</figure>\n'
 
     def contents(self) -> str:
         """Return links to the sections; call it after the parts are written."""
@@ -194,8 +199,8 @@ class _Writer:
                 {
                     "name": series.name,
                     "group": series.group,
-                    "colour": self._looks[series.key].colour,
-                    "dash": self._looks[series.key].dash,
+                    "colour": self._looks[series.group, series.name].colour,
+                    "dash": self._looks[series.group, series.name].dash,
                     "shown": position in visible,
                     "measures": {name: _round_band(band, decimals) for name, band in series.measures.items()},
                 }
@@ -212,16 +217,6 @@ def _round_band(band: Band, decimals: int) -> dict[str, list[float | None]]:
         for name, values in lines.items()
         if values is not None
     }
-
-
-def _draw_part(part: HeatMap | Scatter | Regions) -> str:
-    drawn = heat_map_html(part) if isinstance(part, HeatMap) else _picture(part)
-    return drawn + (f'<p class="note">{rich(part.note)}</p>' if part.note else "")
-
-
-def _facts(page: Page) -> str:
-    lines = "".join(f"<div><dt>{rich(name)}</dt><dd>{rich(value)}</dd></div>" for name, value in page.facts.items())
-    return f"<dl>{lines}</dl>" if lines else ""
 
 
 def _json(value: Any) -> str:

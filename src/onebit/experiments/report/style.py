@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from onebit.experiments.report import FULL_INFORMATION, Band, Curves, Part, Section
+from onebit.experiments.report import FULL_INFORMATION, Curves, Part, Section
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart. Their yellow is hard to see on white and their black on a
 # dark background, so each background has its own eight colours, in the same order of hues.
@@ -35,23 +35,19 @@ class Look:
     dash: tuple[int, ...]
 
 
-def final(band: Band | None) -> float:
-    """Return the last finite value of a curve, or infinity if it has none, so that it ranks last."""
-    return next((value for value in reversed(band.mean) if math.isfinite(value)), math.inf) if band else math.inf
-
-
 def ranked(curves: Curves, measure: str) -> list[int]:
-    """Return the positions of the curves, best first, by their final values.
+    """Return the positions of the curves, best first, by their last finite values; those without one come last.
 
     Low values are good unless the curves say that high values are.
 
-    >>> from onebit.experiments.report import Series
+    >>> from onebit.experiments.report import Band, Series
     >>> ranked(Curves("", [1], "", "", [Series("a", {"played": Band([5])}), Series("b", {"played": Band([3])})]), "played")
     [1, 0]
     """
-    finals = [final(series.measures.get(measure)) for series in curves.series]
-    if curves.highest_first:
-        finals = [-value if math.isfinite(value) else math.inf for value in finals]
+    sign, finals = -1.0 if curves.highest_first else 1.0, []
+    for series in curves.series:
+        values = reversed(series.measures[measure].mean) if measure in series.measures else ()
+        finals.append(next((sign * value for value in values if math.isfinite(value)), math.inf))
     return sorted(range(len(finals)), key=finals.__getitem__)
 
 
@@ -60,7 +56,7 @@ def foremost(curves: Curves, measure: str, limit: int) -> list[int]:
 
     Two places are kept for references (full information); more references are shown only if learners leave places free.
 
-    >>> from onebit.experiments.report import Series
+    >>> from onebit.experiments.report import Band, Series
     >>> names = [("a", ""), ("b", FULL_INFORMATION), ("c", FULL_INFORMATION), ("d", FULL_INFORMATION)]
     >>> series = [Series(name, {"played": Band([9 - position])}, group) for position, (name, group) in enumerate(names)]
     >>> foremost(Curves("", [1], "rounds", "error", series), "played", 3)
@@ -83,19 +79,19 @@ def looks(charts: Iterable[Curves], limit: int) -> dict[tuple[str, str], Look]:
     result: dict[tuple[str, str], Look] = {}
     counts = {True: 0, False: 0}
     for chart in charts:
-        if not any(series.key in result for series in chart.series):
+        if not any((series.group, series.name) in result for series in chart.series):
             counts = {True: 0, False: 0}
         measure = next(iter(chart.measures), "")
         front = foremost(chart, measure, limit)
         for position in front + [position for position in ranked(chart, measure) if position not in front]:
             series = chart.series[position]
-            if series.key not in result:
+            if (series.group, series.name) not in result:
                 is_reference = series.group == FULL_INFORMATION
                 turn, colour = divmod(counts[is_reference], len(LIGHT))
                 dashes = REFERENCES if is_reference else LEARNERS
                 # References take the colours from the other end, so that the first few differ from the first learners.
                 colour = len(LIGHT) - 1 - colour if is_reference else colour
-                result[series.key] = Look(colour, dashes[turn % len(dashes)])
+                result[series.group, series.name] = Look(colour, dashes[turn % len(dashes)])
                 counts[is_reference] += 1
     return result
 

@@ -24,19 +24,17 @@ def rich(text: str) -> str:
 
 def table_html(table: Table) -> str:
     """Render a table that page.js can sort, with a tbody for each group of rows."""
-    heads = "".join(
-        f'<th scope="col"{_classed(column.numeric)}><button type="button"{_title(column.help)}>{rich(column.title)}'
-        '<span class="arrow" aria-hidden="true"></span></button></th>'
-        for column in table.columns
-    )
-    numeric = [column.numeric for column in table.columns]
-    spans = _spans(table)
-    bodies = ""
+    heads = bodies = ""
+    for column in table.columns:
+        tip = f' title="{escape(column.help)}"' if column.help else ""
+        heads += f'<th scope="col"{_classed(column.numeric)}><button type="button"{tip}>{rich(column.title)}'
+        heads += '<span class="arrow" aria-hidden="true"></span></button></th>'
     for group, rows in table.groups.items():
-        head = f'<tr class="group"><th scope="rowgroup" colspan="{len(numeric)}">{rich(group)}</th></tr>'
-        name = head if group else ""
-        lines = "".join(f"<tr>{''.join(map(_cell, cells, table.columns, spans))}</tr>\n" for cells in rows)
-        bodies += f"<tbody>{name}{lines}</tbody>"
+        lines = [f"<tr>{''.join(map(_cell, cells, table.columns))}</tr>\n" for cells in rows]
+        if group:
+            name = f'<th scope="rowgroup" colspan="{len(table.columns)}">{rich(group)}</th>'
+            lines.insert(0, f'<tr class="group">{name}</tr>')
+        bodies += f"<tbody>{''.join(lines)}</tbody>"
     note = f'<p class="note">{rich(table.note)}</p>' if table.note else ""
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.title or "table")}">'
@@ -44,55 +42,18 @@ def table_html(table: Table) -> str:
     )
 
 
-def plain_table_html(table: Table) -> str:
-    """Render a table for a notebook, without scripts or styles; the best cells are bold.
-
-    >>> plain_table_html(Table("", [Column("error")], [[Number(1.0, "1.00", "± 0.10", best=True)]]))
-    '<table><thead><tr><th>error</th></tr></thead><tbody><tr><td><b>1.00</b> ± 0.10</td></tr></tbody></table>'
-    """
-
-    def text(cell: Cell) -> str:
-        if isinstance(cell, str):
-            return rich(cell)
-        if isinstance(cell, Badge):
-            return escape(cell.text)
-        content = f"<b>{escape(cell.text)}</b>" if cell.best else escape(cell.text)
-        return f"{content} {escape(cell.interval)}" if cell.interval else content
-
-    bodies = ""
-    for group, rows in table.groups.items():
-        head = f'<tr><th colspan="{len(table.columns)}">{rich(group)}</th></tr>' if group else ""
-        lines = "".join(f"<tr>{''.join(f'<td>{text(cell)}</td>' for cell in cells)}</tr>" for cells in rows)
-        bodies += f"<tbody>{head}{lines}</tbody>"
-    caption = f"<caption>{rich(table.title)}</caption>" if table.title else ""
-    heads = "".join(f"<th>{rich(column.title)}</th>" for column in table.columns)
-    return f"<table>{caption}<thead><tr>{heads}</tr></thead>{bodies}</table>"
-
-
-def _spans(table: Table) -> list[tuple[float, float] | None]:
-    """Return the range of each column that has intervals to draw, from 0 unless values are negative."""
-    spans: list[tuple[float, float] | None] = []
-    for cells in zip(*(cells for rows in table.groups.values() for cells in rows), strict=True):
-        ends = [
-            end for cell in cells if isinstance(cell, Number) and cell.ends for end in cell.ends if math.isfinite(end)
-        ]
-        spans.append((min(0.0, *ends), max(ends)) if ends and max(ends) > min(0.0, *ends) else None)
-    return spans
-
-
-def _cell(cell: Cell, column: Column, span: tuple[float, float] | None) -> str:
+def _cell(cell: Cell, column: Column) -> str:
     numeric = column.numeric
     head = f' data-head="{escape(column.title.replace("`", ""))}"'  # shown beside the cell on a narrow screen
     if isinstance(cell, Number):
         value = cell.value if cell.value is not None and math.isfinite(cell.value) else ""
         interval = f' <span class="interval">{escape(cell.interval)}</span>' if cell.interval else ""
-        bar = _interval_svg(cell, span) if span else ""
         kind = ' class="number long"' if numeric and len(cell.text) > _LONG_NUMBER else _classed(numeric)
         text = escape(cell.text)
         if cell.best:
             unseen = "" if cell.text == "best" else '<span class="unseen"> (best)</span>'
             text = f'<span class="badge good best">{text}</span>{unseen}'
-        return f'<td{kind}{head} data-value="{value}"><span class="cell">{bar}{text}{interval}</span></td>'
+        return f'<td{kind}{head} data-value="{value}"><span class="cell">{text}{interval}</span></td>'
     if isinstance(cell, Badge):
         return f'<td{head}><span class="cell"><span class="badge {cell.tone}">{escape(cell.text)}</span></span></td>'
     if numeric:
@@ -100,20 +61,6 @@ def _cell(cell: Cell, column: Column, span: tuple[float, float] | None) -> str:
     else:
         kind = ' class="long"' if len(cell) > _LONG else ""
     return f'<td{kind}{head}><span class="cell">{rich(cell)}</span></td>'
-
-
-def _interval_svg(number: Number, span: tuple[float, float]) -> str:
-    """Draw a bar from zero to the value and a line over its interval; empty if there is none."""
-
-    def across(value: float) -> float:
-        return round(140 * (value - span[0]) / (span[1] - span[0]), 1)
-
-    marks = ""
-    if number.value is not None and span[0] <= number.value <= span[1]:
-        marks += f'<path class="bar" d="M{across(0.0)} 1H{across(number.value)}v10H{across(0.0)}z"/>'
-    if number.ends and all(map(math.isfinite, number.ends)):
-        marks += f'<path d="M{across(number.ends[0])} 6H{across(number.ends[1])}"/>'
-    return f'<svg class="interval-bar" viewBox="0 0 140 12" aria-hidden="true">{marks}</svg>'
 
 
 def heat_map_html(heat: HeatMap) -> str:
@@ -147,7 +94,3 @@ def heat_map_html(heat: HeatMap) -> str:
 
 def _classed(numeric: bool) -> str:
     return ' class="number"' if numeric else ""
-
-
-def _title(text: str) -> str:
-    return f' title="{escape(text)}"' if text else ""

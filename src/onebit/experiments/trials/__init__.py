@@ -28,6 +28,7 @@ from onebit.spaces.kernels import Kernel
 from onebit.version import VERSION
 
 PACKAGE = Path(__file__).parents[2]
+MEASURING = ("papers", "theory")  # subpackages whose code measures learners
 
 LINEAR_MARKS, LOGARITHMIC_MARKS = 120, 80  # curve points, for linear and logarithmic axes
 
@@ -51,13 +52,8 @@ class ComparisonEntry:
         return self.template.runtime.rule if isinstance(self.template, Learner) else self.template
 
     @property
-    def options_text(self) -> str:
-        """The options as text; empty for a learner with defaults."""
-        return format_options(self.options)
-
-    @property
     def title(self) -> str:
-        return f"{self.rule.name}, {self.options_text}" if self.options else self.rule.name
+        return f"{self.rule.name}, {format_options(self.options)}" if self.options else self.rule.name
 
     @cached_property
     def settings(self) -> dict[str, Any]:
@@ -69,14 +65,9 @@ class ComparisonEntry:
         return {**self.rule.defaults, **self.rule.plain(own), **common}
 
     @cached_property
-    def code(self) -> str:
-        """A hash of the code of the rule and of the loop."""
-        return code_mark(self.rule)
-
-    @cached_property
     def key(self) -> str:
         """The entry's identity as text: its rule by name and code, and all parameters."""
-        return json.dumps([self.rule.name, self.code, self.settings], sort_keys=True)
+        return json.dumps([self.rule.name, code_mark(self.rule), self.settings], sort_keys=True)
 
     def make(self, stream: Stream, data: Dataset, seed: int, longest_squared: Callable[[], float]) -> Learner:
         """Return a new learner that is set up for the form of these rows."""
@@ -120,15 +111,11 @@ def make_entry(learner: object, options: dict[str, Any] | None = None) -> Compar
 
 
 @cache
-def source_mark(*modules: str) -> str:
-    """Return a hash of the source of these onebit modules and packages.
-
-    What they have measured remains valid while the hash is the same.
-    """
+def source_mark() -> str:
+    """Return a hash of the source that measures; what was measured remains valid while it is the same."""
     digest = hashlib.blake2b(digest_size=12)
-    for name in modules:
-        module = PACKAGE.joinpath(*name.split("."))
-        for file in sorted(module.rglob("*.py")) if module.is_dir() else [module.with_suffix(".py")]:
+    for package in MEASURING:
+        for file in sorted((PACKAGE / package).rglob("*.py")):
             digest.update(file.read_bytes())
     return digest.hexdigest()
 
@@ -137,17 +124,16 @@ def source_mark(*modules: str) -> str:
 class Measurement(ABC):
     """A measurement on the learner of a finished trial, stored in the trial's record.
 
-    Its fields and the source of `modules`, which measure it, decide whether a stored record still holds.
+    Its fields and the source that measures it decide whether a stored record still holds.
     """
 
     kind: ClassVar[str]
     what: ClassVar[str]  # its name in messages: "its boundary"
-    modules: ClassVar[tuple[str, ...]]
 
     @property
     def described(self) -> dict[str, Any]:
         """The measurement's identity as plain values."""
-        return {"kind": self.kind, **asdict(self), "code": source_mark(*self.modules)}
+        return {"kind": self.kind, **asdict(self), "code": source_mark()}
 
     @abstractmethod
     def take(self, learner: Learner, trial: Trial) -> dict[str, Any]:

@@ -1,40 +1,36 @@
-"""The cost of an experiment's runs: hardware, rounds and time."""
+"""The cost of an experiment's runs: hardware with its software, rounds and time."""
 
 from __future__ import annotations
 
+import platform
+import sys
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
 
-
-class Resource(NamedTuple):
-    """Hardware that ran trials ("2 threads, AMD EPYC 7B13"), with reasons if it was second choice."""
-
-    name: str
-    reasons: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        return f"{self.name} ({'; '.join(self.reasons)})" if self.reasons else self.name
+from onebit.engine.processes import cores
+from onebit.version import VERSION
 
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of the runs done now, and the number of runs that existed already."""
+    """The cost of the runs done now, and the number of runs that existed already.
 
-    resources: tuple[Resource, ...] = ()
+    `where` names the hardware: "2 threads, AMD EPYC 7B13".
+    """
+
+    where: str = ""
     rounds: int = 0
     seconds: float = 0.0
     found: int = 0
 
     @property
-    def where(self) -> str:
-        """The resources as one text."""
-        return " and ".join(map(str, self.resources))
-
-    @property
     def text(self) -> str:
         """The cost as a sentence; empty if nothing was run and no run existed.
 
-        >>> Cost((Resource("NVIDIA H200"),), 1_440_000_000, 3.1, 12).text
+        >>> Cost("NVIDIA H200", 1_440_000_000, 3.1, 12).text
         'NVIDIA H200: 1,440,000,000 rounds in 3.1 s, 465 million rounds a second; 12 runs were there already'
         """
         clauses = []
@@ -51,6 +47,25 @@ class Cost:
 
     def to_dict(self) -> dict[str, Any]:
         return {"where": self.where, "rounds": self.rounds, "seconds": self.seconds, "found": self.found}
+
+
+@cache
+def processor() -> str:
+    """Return the name of this machine's processor."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.processor() or platform.machine()
+
+
+@cache
+def describe_platform() -> str:
+    """Return what runs are measured with: the versions in use and this machine."""
+    versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba"))
+    machine = f"{processor()}, {cores()} cores, {sys.platform}"
+    return f"onebit {VERSION}, Python {platform.python_version()}, {versions} on {machine}"
 
 
 def format_duration(seconds: float) -> str:

@@ -20,9 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.installation import install_command
+from onebit.engine.compile import code_mark
 from onebit.errors import InputError, MissingExtraError
 from onebit.experiments.trials import Outcome, Trial
-from onebit.version import VERSION
+from onebit.experiments.trials.cost import describe_platform
 
 if TYPE_CHECKING:
     import pandas
@@ -49,26 +50,12 @@ class Record:
     curve: dict[str, NDArray[Any]] | None  # `rounds`, and the mistakes up to each: `played`, `greedy`
     seconds: float
     on: str  # `CPU` or the name of the GPU
-    version: str
+    platform: str  # versions and machine
     code: str
     written: str
     reward: float | None = None  # mean reward of the labels played, if there are rewards
     greedy_reward: float | None = None
     measured: dict[str, Any] = field(default_factory=dict)  # by the trial's measurement, on the final learner
-
-    @property
-    def failed(self) -> str | None:
-        return self.why
-
-    @property
-    def rewarded(self) -> bool:
-        """True if classes had rewards from 0 to 1, and were not just right or wrong."""
-        return self.reward is not None
-
-    @property
-    def full_information(self) -> bool:
-        """True if the class was revealed to the learner in every round."""
-        return self.feedback == "full information"
 
     @property
     def rounds(self) -> int:
@@ -98,6 +85,10 @@ class Record:
             values["error"] = values["greedy_error"] = None
         values["measured"] = encode_numbers(self.measured)
         return {name: value for name, value in values.items() if name not in OPTIONAL or value not in (None, {})}
+
+    def failure_to_dict(self) -> dict[str, Any]:
+        """Return which run failed and why, as plain values."""
+        return {"learner": self.learner, "options": self.options, "seed": self.seed, "why": self.why}
 
 
 OPTIONAL = (*REWARDS, "measured")
@@ -148,8 +139,8 @@ def make_record(outcome: Outcome) -> Record:
         curve=curve,
         seconds=outcome.seconds,
         on=outcome.on,
-        version=VERSION,
-        code=trial.entry.code,
+        platform=describe_platform(),
+        code=code_mark(trial.entry.rule),
         written=datetime.now(UTC).isoformat(timespec="seconds"),
         measured=outcome.measured or {},
         **rewards,
@@ -186,7 +177,7 @@ class Records:
         A failed trial is run again, and so is one whose curve is wanted and was not stored.
         """
         record = self._records.get(trial.identity)
-        is_missing = record is None or record.failed or (trial.curve and record.curve is None)
+        is_missing = record is None or record.why or (trial.curve and record.curve is None)
         return None if is_missing else record
 
     def add(self, record: Record) -> None:

@@ -110,26 +110,26 @@ class SharedData:
                 self._fixed[source] = tables
         return tables
 
-    def _all_rows(self) -> Tables:
-        with self._lock:
-            return self._tables
-
     @cached_property
     def _schedule(self) -> Schedule:
         return self.stream.schedule(self._tables.data, self.seed)
 
-    def load(self) -> tuple[Tables, Schedule]:
+    def load(self) -> ScheduledPiece:
+        """Return all rows with their schedule."""
         with self._lock:
-            return self._tables, self._schedule
+            return ScheduledPiece(self._tables, self._schedule)
 
     def pieces(self) -> Iterator[ScheduledPiece]:
         """Yield the stream piece by piece, each counting rounds from 0; one piece if all data are held."""
         if not self.in_pieces:
-            yield ScheduledPiece(*self.load())
+            yield self.load()
             return
-        held = None if self.stream.drawn_in_order else self._all_rows()
-        for data, schedule in self.stream.pieces(self.seed, None if held is None else held.data):
-            yield ScheduledPiece(held or Tables(data), schedule)
+        if self.stream.drawn_in_order:
+            yield from (ScheduledPiece(Tables(data), schedule) for data, schedule in self.stream.pieces(self.seed))
+            return
+        with self._lock:
+            held = self._tables
+        yield from (ScheduledPiece(held, schedule) for _, schedule in self.stream.pieces(self.seed, held.data))
 
     @cached_property
     def _longest(self) -> float:

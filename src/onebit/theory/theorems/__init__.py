@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 
@@ -36,29 +34,6 @@ THEOREMS: dict[str, Callable[[Setting], list[Bound]]] = {
 IN_A_KERNEL = ("perceptron", "bandit-perceptron")  # rules whose theorems need only a margin
 
 
-@dataclass(frozen=True)
-class Promises:
-    """The bounds, and notes on what is not a bound."""
-
-    bounds: list[Bound]
-    notes: list[str]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values that `from_dict` reads."""
-        bounds = [{**asdict(one), "line": None if one.line is None else one.line.tolist()} for one in self.bounds]
-        return {"bounds": bounds, "notes": self.notes}
-
-    @classmethod
-    def from_dict(cls, plain: dict[str, Any]) -> Promises:
-        """Undo `to_dict`."""
-        arrays: dict[str, Callable[[Any], Any]] = {"left": tuple, "line": np.array}
-        bounds = [
-            Bound(**{**one, **{name: make(one[name]) for name, make in arrays.items() if one[name] is not None}})
-            for one in plain["bounds"]
-        ]
-        return cls(bounds, plain["notes"])
-
-
 def check_theorems(entry: ComparisonEntry) -> None:
     """Raise InputError for a learner that no theorem is about."""
     name = entry.rule.name
@@ -68,13 +43,12 @@ def check_theorems(entry: ComparisonEntry) -> None:
         raise InputError(f"bounds in the space of a kernel are known for {' and '.join(IN_A_KERNEL)}, not for {name}")
 
 
-def compute_promises(setting: Setting) -> Promises:
+def compute_promises(setting: Setting) -> list[Bound]:
     """Compute what the theorems promise in a setting."""
-    found = [bound.judged(setting.given.count) for bound in THEOREMS[setting.rule.name](setting)]
-    return Promises(found, _notes(setting))
+    return [bound.judged(setting.given.count) for bound in THEOREMS[setting.rule.name](setting)]
 
 
-def _notes(setting: Setting) -> list[str]:
+def describe_setting(setting: Setting) -> list[str]:
     """Return notes on what is not a bound: the options, and Theorem 5's polynomial if there are groups."""
     found = [f"Set: {format_options(setting.planned)}."] if setting.planned else []
     if setting.rule.name != "bandit-perceptron" or setting.groups is None or setting.rounds.longest > 1.0 + 1e-5:

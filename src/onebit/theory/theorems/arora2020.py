@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from onebit.contract.steps import Variant
 from onebit.rules.epabf import EPABF, MovedClasses, Update
 from onebit.theory.bound import LOOKED_AT, Bound
-from onebit.theory.comparators import PENALTIES, Comparator, best, fit_path, make_comparator
+from onebit.theory.comparators import Comparator, best, fit_path, make_comparator
 from onebit.theory.constraints import Numbers
 from onebit.theory.rounds import Rounds
 from onebit.theory.setting import Setting, Trace
@@ -198,8 +198,7 @@ def losses_of_a_run(setting: Setting) -> Bound:
         pull[np.arange(count), program.played] -= program.a * pull.sum(axis=1)
         return np.square(losses).sum(), np.asarray(X.T @ pull).T
 
-    start = np.zeros((params.classes, X.shape[1]))
-    fits = fit_path(loss, start, [penalty * setting.rounds.longest**2 for penalty in PENALTIES])
+    fits = fit_path(loss, (params.classes, X.shape[1]), setting.rounds.longest)
     value, norm = min((allowed(params, program, U, np.asarray(X @ U.T)), float(np.linalg.norm(U))) for U in fits)
     variant = Variant(params.variant)
     return Bound(
@@ -209,7 +208,7 @@ def losses_of_a_run(setting: Setting) -> Bound:
         value,
         assumptions={"U norm": norm, "C": float(params.aggressiveness), LOOKED_AT: float(count)},
         of=f"weighted losses in the first {count:,} rounds of the first run",
-        left=(progress(params, program, trace.scores),),
+        left=[progress(params, program, trace.scores)],
     )
 
 
@@ -289,9 +288,7 @@ def leading(rounds: Rounds) -> list[Comparator]:
         off = np.where(own, scores, np.maximum(0.0, 1.0 + scores))
         return np.square(off).sum(), np.asarray(rounds.X.T @ (2.0 * off)).T
 
-    start = np.zeros((rounds.kinds, rounds.X.shape[1]))
-    fits = fit_path(loss, start, [penalty * rounds.longest**2 for penalty in PENALTIES])
-    return [make_comparator(U, rounds) for U in fits]
+    return [make_comparator(U, rounds) for U in fit_path(loss, (rounds.kinds, rounds.X.shape[1]), rounds.longest)]
 
 
 def mistakes(setting: Setting) -> Bound:
@@ -324,7 +321,7 @@ def mistakes(setting: Setting) -> Bound:
             "leak": float(found.leak.sum()),
             "median gain": float(np.median(found.gain)),
         },
-        line=np.array([mistakes_bound(params, found, int(mark)) for mark in setting.marks]),
+        line=[mistakes_bound(params, found, int(mark)) for mark in setting.marks],
     )
 
 

@@ -99,7 +99,7 @@ def _theorem1(params: ConservativeOVA, matrix: Numbers, trace: Trace, y: NDArray
         why=why,
         assumptions={"rho": rho, "own loss": loss, LOOKED_AT: float(len(y))},
         of=f"mistakes in the first {len(y):,} rounds of the first run",
-        left=(mistakes,),
+        left=[mistakes],
     )
 
 
@@ -168,7 +168,7 @@ def on_columns(setting: Setting, trace: Trace, steps: Numbers) -> list[Bound]:
             why=broken.get(name, ""),
             assumptions={"R": longest, "C": aggressiveness, LOOKED_AT: float(count)},
             of=f"{'squared loss' if name in SQUARES else 'left side' if name == 'Lemma 1' else 'loss'} of all columns {of}",
-            left=(left,),
+            left=[left],
         )
         for name, (left, value) in found.items()
     ]
@@ -194,8 +194,7 @@ def column_comparators(X: NDArray[np.float64], signs: Numbers, longest: float) -
         short = np.where(signs != 0.0, np.maximum(0.0, 1.0 - signs * np.asarray(X @ U.T)), 0.0)
         return np.square(short).sum(), np.asarray(X.T @ (-2.0 * signs * short)).T
 
-    start = np.zeros((signs.shape[1], X.shape[1]))
-    return list(fit_path(loss, start, [penalty * longest**2 for penalty in PENALTIES]))
+    return list(fit_path(loss, (signs.shape[1], X.shape[1]), longest, PENALTIES))
 
 
 # --- Theorem 2 -------------------------------------------------------------------------------------------------------------

@@ -136,7 +136,7 @@ def _lemma2(setting: Setting, exact: bool) -> list[Bound]:
             f"mistakes <= 2 R^2 (||U|| + 2 sqrt(sum l*^2 / {'n' if exact else '(2 n)'}))^2, n = ||x||^2",
             any_rows(chosen),
             assumptions=_numbers(chosen, rounds.longest),
-            line=np.array([any_rows(chosen, int(mark)) for mark in setting.marks]),
+            line=[any_rows(chosen, int(mark)) for mark in setting.marks],
         ),
     ]
 
@@ -156,7 +156,7 @@ def _lemma3(setting: Setting, aggressiveness: float) -> Bound:
         "mistakes <= (2 R^2 + 1/(2C)) (||U||^2 + 2 C sum l*^2)",
         bound(chosen),
         assumptions={**_numbers(chosen, rounds.longest), "C": aggressiveness},
-        line=np.array([bound(chosen, int(mark)) for mark in setting.marks]),
+        line=[bound(chosen, int(mark)) for mark in setting.marks],
     )
 
 
@@ -187,7 +187,7 @@ def _lemma4(setting: Setting, aggressiveness: float) -> list[Bound]:
             "mistakes <= max(2 R^2, 1/C) (||U||^2 + 2 C sum l*)",
             bound(chosen),
             assumptions={**_numbers(chosen, rounds.longest), "C": aggressiveness},
-            line=np.array([bound(chosen, int(mark)) for mark in setting.marks]),
+            line=[bound(chosen, int(mark)) for mark in setting.marks],
         ),
     ]
 

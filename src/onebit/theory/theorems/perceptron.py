@@ -40,7 +40,7 @@ def perceptron(setting: Setting) -> list[Bound]:
             "mistakes <= L + D + sqrt(L D), with L the hinge loss of any U and D = 2 R^2 ||U||^2",
             general(float(losses[-1]), norm),
             assumptions=_numbers(chosen, longest),
-            line=np.array([general(float(losses[mark - 1]), norm) for mark in setting.marks]),
+            line=[general(float(losses[mark - 1]), norm) for mark in setting.marks],
         )
     )
     found.append(
@@ -72,7 +72,7 @@ def separable(setting: Setting) -> list[Bound]:
             value,
             why=why,
             assumptions=numbers,
-            line=np.full(len(setting.marks), value),
+            line=[float(value)] * len(setting.marks),
         )
     ]
     if setting.rounds.kinds == 2:
@@ -131,7 +131,7 @@ def banditron(setting: Setting) -> list[Bound]:
                 "exploration": gamma,
                 "order in Table 1 of van der Hoeven 2020": order,
             },
-            line=np.array([value(float(losses[mark - 1]), norm, int(mark)) for mark in setting.marks]),
+            line=[value(float(losses[mark - 1]), norm, int(mark)) for mark in setting.marks],
         ),
     ]
 

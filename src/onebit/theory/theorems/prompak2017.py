@@ -78,7 +78,7 @@ def _theorem3(setting: Setting) -> Bound:
         why="" if strong.separable else "the rows are not strongly separable: nothing is promised",
         setting="in expectation",
         assumptions={"K": float(kinds), "R": strong.R, "margin": strong.margin},
-        line=np.full(len(setting.marks), value),
+        line=[float(value)] * len(setting.marks),
     )
 
 

@@ -15,14 +15,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.draws import DECIDING, LEARNING, Draws, seed_key
-from onebit.contract.rule import Choice, RuleInput
+from onebit.contract.rule import RuleInput
 from onebit.rules.pab import PAB, RULE
 from onebit.theory.bound import Bound
 from onebit.theory.constraints import Numbers
@@ -60,12 +59,8 @@ def draw_step(params: PAB, scores: Numbers, squared: float, truth: int, key: np.
     if choice.greedy != truth:
         size = (1.0 + scores[choice.greedy] - scores[truth]) / divisor
         aim[truth], aim[choice.greedy] = size, -size
-    return Draw(first, whole - first, aim, divisor, chance_of(params, choice, truth))
-
-
-def chance_of(params: PAB, choice: Choice, label: int) -> float:
-    """Return the probability of playing a label, given the greedy one."""
-    return params.exploration / params.classes + (1.0 - params.exploration if label == choice.greedy else 0.0)
+    propensity = params.exploration / params.classes + (1.0 - params.exploration if truth == choice.greedy else 0.0)
+    return Draw(first, whole - first, aim, divisor, propensity)
 
 
 @dataclass(frozen=True)
@@ -101,19 +96,6 @@ def measure_rounds(setting: Setting, rounds: NDArray[np.int64], draws: int) -> M
                 across = max(across, D * float(np.abs(one.first - along * one.aim).max()))
     along, second, product, added, share = found.mean(axis=2).tolist()
     return Measured(along, second, product, added, share, [across])
-
-
-def pab(setting: Setting) -> list[Bound]:
-    """Return the three lemmas and the paper's conclusion; U1 is 0 if the greedy label is right."""
-    trace = setting.traces[0]
-    count = len(trace.greedy)
-    there = setting.rounds.squared[:count] > 0.0
-    wrong = trace.greedy != setting.rounds.y[:count]
-    sorts = {
-        "wrong": _Sort(setting, np.flatnonzero(there & wrong), "wrong"),
-        "right": _Sort(setting, np.flatnonzero(there & ~wrong), "right"),
-    }
-    return [sorts[greedy].bound(stated, quantity) for greedy, quantity, stated in STATEMENTS]
 
 
 def _stated(name: str, says: str, of: str, value: float = 0.0, **fields: Any) -> Bound:
@@ -159,46 +141,39 @@ STATEMENTS = (
 )
 
 
-@dataclass(frozen=True)
-class _Sort:
-    """The rounds in which the greedy label is wrong, or right, and draws in some of them."""
+def pab(setting: Setting) -> list[Bound]:
+    """Return the three lemmas and the paper's conclusion, each with what was measured for it or why nothing was.
 
-    setting: Setting
-    found: NDArray[np.int64]
-    greedy: str
-
-    @property
-    def wanted(self) -> int:
-        """The number of draws that shows rare events often enough.
-
-        These are the true label if another is greedy, and another label if the true one is greedy.
-        """
-        params: PAB = self.setting.record
-        return max(DRAWS, math.ceil(FOUND * params.classes / params.exploration))
-
-    @cached_property
-    def rounds(self) -> NDArray[np.int64]:
-        """Some of the rounds, evenly spaced."""
-        return self.found[np.linspace(0, len(self.found) - 1, min(ROUNDS, len(self.found))).astype(np.int64)]
-
-    @cached_property
-    def draws(self) -> int:
-        return math.ceil(self.wanted / len(self.rounds))
-
-    @cached_property
-    def measured(self) -> Measured:
-        return measure_rounds(self.setting, self.rounds, self.draws)
-
-    def bound(self, stated: Bound, quantity: str) -> Bound:
-        """Return a statement with what was measured for it, or with the reason why nothing was."""
-        why = ""
-        if not self.setting.record.rho and not stated.name.startswith("Lemma 1"):
+    U1 is 0 if the greedy label is right.
+    """
+    params, trace = setting.record, setting.traces[0]
+    count = len(trace.greedy)
+    there = setting.rounds.squared[:count] > 0.0
+    wrong = trace.greedy != setting.rounds.y[:count]
+    rounds = {"wrong": _spread(np.flatnonzero(there & wrong)), "right": _spread(np.flatnonzero(there & ~wrong))}
+    # So many show rare events: the true label if another is greedy, and another label if the true one is greedy.
+    wanted = max(DRAWS, math.ceil(FOUND * params.classes / params.exploration))
+    measured: dict[str, Measured] = {}
+    bounds = []
+    for greedy, quantity, stated in STATEMENTS:
+        looked_at, why = rounds[greedy], ""
+        if not params.rho and not stated.name.startswith("Lemma 1"):
             why = "with rho = 0 there is no U2"
-        elif not len(self.found):
-            why = f"in no round looked at was the greedy label {self.greedy}"
-        elif self.wanted > MOST_DRAWS:
-            why = f"so little exploration takes {self.wanted:,} draws, more than {MOST_DRAWS:,}"
+        elif not len(looked_at):
+            why = f"in no round looked at was the greedy label {greedy}"
+        elif wanted > MOST_DRAWS:
+            why = f"so little exploration takes {wanted:,} draws, more than {MOST_DRAWS:,}"
         if why:
-            return replace(stated, left=(), applies=False, why=why)
-        left = tuple(getattr(self.measured, quantity))
-        return replace(stated, left=left, assumptions={"rounds": len(self.rounds), "draws of each": self.draws})
+            bounds.append(replace(stated, left=[], applies=False, why=why))
+            continue
+        draws = math.ceil(wanted / len(looked_at))
+        if greedy not in measured:
+            measured[greedy] = measure_rounds(setting, looked_at, draws)
+        assumptions = {"rounds": len(looked_at), "draws of each": draws}
+        bounds.append(replace(stated, left=getattr(measured[greedy], quantity), assumptions=assumptions))
+    return bounds
+
+
+def _spread(rounds: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return some of the rounds, evenly spaced."""
+    return rounds[np.linspace(0, len(rounds) - 1, min(ROUNDS, len(rounds))).astype(np.int64)]

@@ -26,7 +26,6 @@ from onebit.experiments.executors import cluster, make_executor
 from onebit.experiments.executors.cluster import ClusterExecutor, dask, worker
 from onebit.experiments.executors.cluster.dask import dask_executor
 from onebit.experiments.trials import Trial, make_entry
-from onebit.experiments.trials.cost import Cost
 from tests.experiments.executors.cluster.test_executor import nudge
 from tests.experiments.executors.helpers import (
     Deadly,
@@ -93,7 +92,7 @@ def until(true: Callable[[], bool], deadline_s: float = 20.0) -> bool:
 
 def test_rows_are_those_of_threads(executor: ClusterExecutor, address: str) -> None:
     trials, seen = mixed(), list[int]()
-    assert Cost(executor.resources).where == f"Dask, 2 workers with 2 threads at tcp://{address}"
+    assert executor.where == f"Dask, 2 workers with 2 threads at tcp://{address}"
     found = come(executor, trials, seen.append)
     assert found == on_threads(trials)
     assert sum(1 for row in found.values() if row["why"]) == 12, "failures are rows"
@@ -237,7 +236,7 @@ def test_a_sweep_on_it_is_that_on_threads(address: str, tmp_path: Path) -> None:
 def test_without_an_address_the_cores_of_this_machine_are_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dask, "cores", lambda: 2)
     with closing(make_executor("dask")) as executor:
-        assert Cost(executor.resources).where == "Dask, 1 worker with 2 threads on this machine"
+        assert executor.where == "Dask, 1 worker with 2 threads on this machine"
         assert len(come(executor, trials_on(stream(X, Y), 2))) == 6
 
 

@@ -33,7 +33,6 @@ from onebit.experiments.executors.cluster.worker import (
 )
 from onebit.experiments.runner import TrialCollector
 from onebit.experiments.trials import Trial, make_entry
-from onebit.experiments.trials.cost import Cost
 from onebit.experiments.trials.records import Records
 from tests.experiments.executors.helpers import X, Y, collect, come, drawn, mixed, on_threads, trials_on
 
@@ -112,7 +111,7 @@ def test_the_workers_of_a_run_are_those_that_were_there_at_most() -> None:
     executor = PaperExecutor(1)
     for count, _ in enumerate(executor.run(trials_on(stream(X, Y), 20), lambda count: None)):
         executor.threads = 3 if count == 20 else 2
-    assert Cost(executor.resources).where == "Paper, 3 pencils on a desk"
+    assert executor.where == "Paper, 3 pencils on a desk"
 
 
 # --- what is lost --------------------------------------------------------------------------------------------------------

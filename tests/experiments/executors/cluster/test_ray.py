@@ -20,7 +20,6 @@ from onebit.experiments.executors import make_executor
 from onebit.experiments.executors.cluster import ClusterExecutor
 from onebit.experiments.executors.cluster import ray as ray_cluster
 from onebit.experiments.executors.cluster.ray import ray_executor
-from onebit.experiments.trials.cost import Cost
 from tests.experiments.executors.helpers import (
     Deadly,
     Traced,
@@ -58,7 +57,7 @@ def executor() -> Iterator[ClusterExecutor]:
 def test_rows_are_those_of_threads(executor: ClusterExecutor) -> None:
     trials, seen = mixed(), list[int]()
     cores = int(ray.cluster_resources()["CPU"])
-    assert Cost(executor.resources).where.startswith(f"Ray, {cores} cores at 1")
+    assert executor.where.startswith(f"Ray, {cores} cores at 1")
     found = come(executor, trials, seen.append)
     assert found == on_threads(trials)
     assert sum(1 for row in found.values() if row["why"]) == 12, "failures are rows"
@@ -109,7 +108,7 @@ def test_a_trial_that_kills_every_worker_is_named(executor: ClusterExecutor, tmp
 
 def test_a_ray_that_the_user_has_joined_is_left_to_them(executor: ClusterExecutor) -> None:
     with closing(make_executor("ray")) as other:
-        assert Cost(other.resources).where.endswith("that this process has joined")
+        assert other.where.endswith("that this process has joined")
     assert ray.is_initialized()
     with pytest.raises(OnebitError, match="this process has joined a Ray cluster already"):
         make_executor("ray://127.0.0.1:10001")

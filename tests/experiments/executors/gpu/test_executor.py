@@ -30,11 +30,10 @@ from onebit.errors import OnebitError
 from onebit.experiments import executors
 from onebit.experiments.executors import gpu as gpu_module
 from onebit.experiments.executors import make_executor
-from onebit.experiments.executors.gpu import GpuExecutor, gpu_executor, scheduler
+from onebit.experiments.executors.gpu import GpuExecutor, scheduler
 from onebit.experiments.executors.threads import ThreadsExecutor
 from onebit.experiments.run import Stopped
 from onebit.experiments.trials import ComparisonEntry, Trial, make_entry
-from onebit.experiments.trials.cost import Cost
 from onebit.experiments.trials.records import FILE, read_records
 from onebit.rules import rule_named
 from tests.engine.gpu.imagined import NAME, Device, imagine
@@ -102,10 +101,10 @@ def assert_same(found: dict[str, dict[str, Any]], right: dict[str, dict[str, Any
 def test_rows_are_those_of_threads(name: str, gpu: Device) -> None:
     some = trials(STREAMS[name])
     heard: list[int] = []
-    executor = gpu_executor(ThreadsExecutor())
+    executor = GpuExecutor(ThreadsExecutor())
     assert_same(come(executor, some, heard.append), on_threads(some))
     assert sum(heard) == sum(trial.stream.rounds for trial in some)
-    assert Cost(executor.resources).where == NAME
+    assert executor.where == NAME
     assert len(gpu.kernels) == len(ENTRIES) - 1, "two settings of a number are one kernel"
 
 
@@ -114,9 +113,9 @@ def test_sparse_rows_are_those_of_threads(late: bool, gpu: Device) -> None:
     thin = scipy.sparse.csr_matrix(np.where(np.abs(X) > 0.3, X, 0.0))
     streamed = stream(thin, Y, rounds=33, order="shuffle", delay=3 if late else None)
     entries = [ENTRIES[0], make_entry("bpa", {"bias": True}), make_entry("conservative-ova")]
-    some, executor = trials(streamed, 2, entries), gpu_executor(ThreadsExecutor())
+    some, executor = trials(streamed, 2, entries), GpuExecutor(ThreadsExecutor())
     assert_same(come(executor, some), on_threads(some))
-    assert Cost(executor.resources).where == NAME
+    assert executor.where == NAME
 
 
 @pytest.mark.parametrize(("name", "sent"), [("drawn", 6), ("given, shuffled", 2)])
@@ -136,7 +135,7 @@ def test_waves_and_seeds_a_few_at_a_time_change_nothing(
     monkeypatch.setattr(scheduler, "DeviceRows", recorded)
     monkeypatch.setattr(scheduler, "MOST_BYTES", 2200 if name == "drawn" else 1000)
     some = trials(STREAMS[name], seeds=5, entries=ENTRIES[:4])
-    assert_same(come(gpu_executor(ThreadsExecutor()), some), on_threads(some))
+    assert_same(come(GpuExecutor(ThreadsExecutor()), some), on_threads(some))
     assert all(kernel.launches.count((0, 10)) >= 2 for kernel in gpu.kernels.values()), "several waves"
     assert len(made) == sent
     gc.collect()
@@ -145,7 +144,7 @@ def test_waves_and_seeds_a_few_at_a_time_change_nothing(
 
 def test_streams_come_one_after_the_other(gpu: Device) -> None:
     some = [trial for streamed in STREAMS.values() for trial in trials(streamed, seeds=1, entries=ENTRIES[:2])]
-    assert_same(come(gpu_executor(ThreadsExecutor()), some), on_threads(some))
+    assert_same(come(GpuExecutor(ThreadsExecutor()), some), on_threads(some))
 
 
 def test_seconds_are_shares_of_the_devices_time(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +156,7 @@ def test_seconds_are_shares_of_the_devices_time(gpu: Device, monkeypatch: pytest
     gpu.launching = passes
     monkeypatch.setattr(time, "perf_counter", lambda: now[0])
     monkeypatch.setattr(launch, "FIRST_ROUNDS", 100)
-    found = list(gpu_executor(ThreadsExecutor()).run(trials(STREAMS["drawn"], 2, ENTRIES[:2]), lambda count: None))
+    found = list(GpuExecutor(ThreadsExecutor()).run(trials(STREAMS["drawn"], 2, ENTRIES[:2]), lambda count: None))
     assert [row.seconds for row in found] == pytest.approx([0.25] * 4)
 
 
@@ -184,14 +183,14 @@ LEFT = [
 @pytest.mark.parametrize("case", LEFT, ids=lambda case: case.words)
 def test_what_a_gpu_cannot_run_runs_on_threads_and_that_is_said(case: Case, gpu: Device, announced: list[str]) -> None:
     others = trials(STREAMS["drawn"], 1, ENTRIES[:1])
-    executor = gpu_executor(ThreadsExecutor(2))
+    executor = GpuExecutor(ThreadsExecutor(2))
     some = [case.trial, *others]
     found = come(executor, some)
     assert_same(found, on_threads(some), on=None)
     assert found[case.trial.identity]["on"] == "CPU"
     assert found[others[0].identity]["on"] == NAME
-    assert Cost(executor.resources).where.startswith(f"{NAME} and 2 threads, ")
-    assert case.words in Cost(executor.resources).where
+    assert executor.where.startswith(f"{NAME} and 2 threads, ")
+    assert case.words in executor.where
     said = [one for one in announced if "runs on threads" in one]
     assert len(said) == 1
     assert said[0].startswith(f"{case.trial.entry.rule.name} on {case.trial.stream.name} runs on threads: ")
@@ -210,12 +209,9 @@ def test_learners_of_other_kinds_run_on_threads() -> None:
 
 def test_what_is_too_large_runs_on_threads(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Layout, "of", lambda *given: None)
-    some, executor = trials(STREAMS["drawn"], 1, ENTRIES[:2]), gpu_executor(ThreadsExecutor())
+    some, executor = trials(STREAMS["drawn"], 1, ENTRIES[:2]), GpuExecutor(ThreadsExecutor())
     assert_same(come(executor, some), on_threads(some), on="CPU")
-    assert (
-        Cost(executor.resources).where
-        == f"{Cost(ThreadsExecutor().resources).where} (rows are too long, or classes too many)"
-    ), "none on the GPU"
+    assert executor.where == f"{ThreadsExecutor().where} (rows are too long, or classes too many)", "none on the GPU"
 
 
 @pytest.mark.parametrize("name", ["drawn", "given, shuffled", "drawn, shuffled"])
@@ -226,16 +222,13 @@ def test_rows_that_have_no_room_run_on_threads(name: str, gpu: Device, monkeypat
     height, width = X.shape if name == "given, shuffled" else (rounds, 3)
     needed = 4 * height * (width + 1) + 8 * (rounds + 2)
     gpu.memory = 2 * needed
-    assert_same(come(gpu_executor(ThreadsExecutor()), some), on_threads(some))
+    assert_same(come(GpuExecutor(ThreadsExecutor()), some), on_threads(some))
     gpu.memory, gpu.kernels = 2 * needed - 2, {}
     for module, what in ((scheduler, "_cast"), (scheduler, "DeviceRows"), (launch, "kernel_for")):
         monkeypatch.setattr(module, what, None)
-    executor = gpu_executor(ThreadsExecutor())
+    executor = GpuExecutor(ThreadsExecutor())
     assert_same(come(executor, some), on_threads(some), on="CPU")
-    assert (
-        Cost(executor.resources).where
-        == f"{Cost(ThreadsExecutor().resources).where} (more rows than the GPU has room for)"
-    )
+    assert executor.where == f"{ThreadsExecutor().where} (more rows than the GPU has room for)"
     assert not gpu.kernels
 
 
@@ -245,24 +238,21 @@ def test_rows_without_memory_here_are_not_drawn_for_the_gpu(gpu: Device, monkeyp
     right = on_threads(some)
     monkeypatch.setattr(scheduler, "SharedData", None)
     monkeypatch.setattr(scheduler, "available_memory", lambda: 2 * some[0].stream.whole_bytes - 1)
-    executor = gpu_executor(ThreadsExecutor())
+    executor = GpuExecutor(ThreadsExecutor())
     assert_same(come(executor, some), right, on="CPU")
     reason = "more rows than this machine has memory for at once"
-    assert Cost(executor.resources).where == f"{Cost(ThreadsExecutor().resources).where} ({reason})"
+    assert executor.where == f"{ThreadsExecutor().where} ({reason})"
     assert not gpu.kernels
 
 
 def test_a_rule_that_does_not_compile_runs_on_threads(gpu: Device, announced: list[str]) -> None:
     gpu.refuses = {"banditron"}
-    some, executor = trials(STREAMS["drawn"]), gpu_executor(ThreadsExecutor())
+    some, executor = trials(STREAMS["drawn"]), GpuExecutor(ThreadsExecutor())
     found = come(executor, some)
     assert_same(found, on_threads(some), on=None)
     on = {(found[one.identity]["learner"], found[one.identity]["on"]) for one in some}
     assert on == {(entry.rule.name, "CPU" if entry.rule.name == "banditron" else NAME) for entry in ENTRIES}
-    assert (
-        Cost(executor.resources).where
-        == f"{NAME} and {Cost(ThreadsExecutor().resources).where} (banditron does not compile for a GPU)"
-    )
+    assert executor.where == f"{NAME} and {ThreadsExecutor().where} (banditron does not compile for a GPU)"
     assert [one for one in announced if "runs on threads" in one] == [
         "banditron on strong2d runs on threads: banditron does not compile for a GPU"
     ]
@@ -271,7 +261,7 @@ def test_a_rule_that_does_not_compile_runs_on_threads(gpu: Device, announced: li
 def test_where_nothing_compiles_all_runs_on_threads(gpu: Device) -> None:
     gpu.refuses = {entry.rule.name for entry in ENTRIES}
     some = trials(STREAMS["given, shuffled"])
-    assert_same(come(gpu_executor(ThreadsExecutor()), some), on_threads(some), on="CPU")
+    assert_same(come(GpuExecutor(ThreadsExecutor()), some), on_threads(some), on="CPU")
 
 
 @pytest.mark.usefixtures("rules_as_before")
@@ -285,17 +275,17 @@ def test_a_rule_that_is_a_closure_runs_on_the_gpu(gpu: Device) -> None:
 
     some = trials(STREAMS["given, shuffled"], 1, [make_entry("perceptron")])
     rule = made(0.5, greedy_label)
-    found = list(gpu_executor(ThreadsExecutor()).run([replace(some[0], entry=make_entry(rule))], lambda count: None))
+    found = list(GpuExecutor(ThreadsExecutor()).run([replace(some[0], entry=make_entry(rule))], lambda count: None))
     assert [row.on for row in found] == [NAME]
-    assert found[0].error == come(gpu_executor(ThreadsExecutor()), some)[some[0].identity]["error"]
+    assert found[0].error == come(GpuExecutor(ThreadsExecutor()), some)[some[0].identity]["error"]
 
 
 def test_where_is_that_of_all_runs_so_far(gpu: Device, announced: list[str]) -> None:
     executor, exact = (
-        gpu_executor(ThreadsExecutor()),
+        GpuExecutor(ThreadsExecutor()),
         trials(stream(X, Y), 1, [make_entry("banditron", {"dtype": "float64"})]),
     )
-    threads = f"{Cost(ThreadsExecutor().resources).where} (weights of 64 bits)"
+    threads = f"{ThreadsExecutor().where} (weights of 64 bits)"
     for some, where in (
         (exact, threads),
         (trials(STREAMS["drawn"], 1, ENTRIES[:1]), f"{NAME} and {threads}"),
@@ -303,7 +293,7 @@ def test_where_is_that_of_all_runs_so_far(gpu: Device, announced: list[str]) -> 
         (exact + trials(STREAMS["drawn"], 1, ENTRIES[:1]), f"{NAME} and {threads}"),
     ):
         come(executor, some)
-        assert Cost(executor.resources).where == where
+        assert executor.where == where
     assert sum("runs on threads" in one for one in announced) == 1
 
 
@@ -311,7 +301,7 @@ def test_a_reason_is_said_once(gpu: Device, announced: list[str]) -> None:
     full = make_entry("arow", {"matrix": "full"})
     some = [Trial(full, STREAMS[name], seed) for name in ("drawn", "given, shuffled") for seed in range(3)]
     some += trials(stream(X, Y), 2, [make_entry("banditron", {"dtype": "float64"})])
-    come(gpu_executor(ThreadsExecutor()), some)
+    come(GpuExecutor(ThreadsExecutor()), some)
     said = sorted(one.split(" runs on threads: ")[1] for one in announced if "runs on threads" in one)
     assert said == ["arow keeps full matrices", "weights of 64 bits"]
 
@@ -330,21 +320,21 @@ def test_what_the_device_refuses_is_explained_by_a_cpu(gpu: Device) -> None:
     bad = trials(refused_stream(), 2, ENTRIES[:2])
     good = trials(STREAMS["drawn"], 2, ENTRIES[:2])
     heard: list[int] = []
-    executor = gpu_executor(ThreadsExecutor())
+    executor = GpuExecutor(ThreadsExecutor())
     found = come(executor, bad + good, heard.append)
     assert_same(found, on_threads(bad + good), on=None)
     for trial in bad:
         assert found[trial.identity]["why"].startswith("row 17: x is too long for float32 weights")
         assert found[trial.identity]["on"] == "CPU"
     assert sum(heard) == sum(trial.stream.rounds for trial in bad + good)
-    assert "rounds are refused" in Cost(executor.resources).where
+    assert "rounds are refused" in executor.where
 
 
 def test_only_those_that_are_refused_go_to_threads(gpu: Device) -> None:
     """Rows may be at most as long as max_norm, which differs from setting to setting."""
     entries = [make_entry("gaptron", {"rate": 0.1, "exploration": 0.1, "max_norm": length}) for length in (0.1, 100.0)]
     some = trials(STREAMS["given, shuffled"], 2, entries)
-    found = come(gpu_executor(ThreadsExecutor()), some)
+    found = come(GpuExecutor(ThreadsExecutor()), some)
     assert_same(found, on_threads(some), on=None)
     on = [found[trial.identity]["on"] for trial in some]
     assert on == ["CPU", NAME] * 2
@@ -355,7 +345,7 @@ def test_rows_that_cannot_be_read_fail_as_on_threads(gpu: Device) -> None:
     bad = X.copy()
     bad[3, 1] = np.nan
     some = trials(stream(bad, Y), 2, ENTRIES[:1])
-    found = come(gpu_executor(ThreadsExecutor()), some)
+    found = come(GpuExecutor(ThreadsExecutor()), some)
     assert_same(found, on_threads(some), on=None)
     assert all(fields["why"] for fields in found.values())
 
@@ -363,7 +353,7 @@ def test_rows_that_cannot_be_read_fail_as_on_threads(gpu: Device) -> None:
 def test_a_learner_that_cannot_be_made_fails_as_on_threads(gpu: Device) -> None:
     """All rows are 0, so that what theory plans with, their length, is refused."""
     some = trials(stream(np.zeros((30, 4)), np.arange(30) % 3), 2, [make_entry("gaptron"), ENTRIES[0]])
-    found = come(gpu_executor(ThreadsExecutor()), some)
+    found = come(GpuExecutor(ThreadsExecutor()), some)
     assert_same(found, on_threads(some), on=None)
     assert "max_norm" in found[some[0].identity]["why"]
     assert found[some[1].identity]["why"] is None
@@ -378,12 +368,12 @@ def test_a_learner_that_only_the_first_seed_refuses_is_not_lost(gpu: Device) -> 
 
     for others in ([], ENTRIES[:1], ENTRIES[2:3]):
         some = trials(drawn(make), 3, [*others, make_entry("gaptron")])
-        assert_same(come(gpu_executor(ThreadsExecutor()), some), on_threads(some), on=None)
+        assert_same(come(GpuExecutor(ThreadsExecutor()), some), on_threads(some), on=None)
 
 
 def test_rows_of_another_width_fail_as_on_threads(gpu: Device) -> None:
     some = trials(stream(X, Y), 2, [make_entry("banditron", {"features": 7}), make_entry("banditron", {"features": 4})])
-    found = come(gpu_executor(ThreadsExecutor()), some)
+    found = come(GpuExecutor(ThreadsExecutor()), some)
     assert_same(found, on_threads(some), on=None)
     assert [found[trial.identity]["on"] for trial in some] == ["CPU", "CPU"] * 2
 
@@ -435,9 +425,9 @@ def test_ctrl_c_keeps_what_was_done_and_a_second_sweep_goes_on(
 
 def test_closing_stops_what_is_running(gpu: Device) -> None:
     some = trials(STREAMS["drawn"], 3)
-    list(gpu_executor(ThreadsExecutor()).run(some, lambda count: None))
+    list(GpuExecutor(ThreadsExecutor()).run(some, lambda count: None))
     whole, gpu.launched = gpu.launched, 0
-    with closing(gpu_executor(ThreadsExecutor()).run(some, lambda count: None)) as come_rows:
+    with closing(GpuExecutor(ThreadsExecutor()).run(some, lambda count: None)) as come_rows:
         next(come_rows)
     assert 0 < gpu.launched < whole / 2, "beside the wave whose rows come, the next one alone was begun"
 
@@ -448,7 +438,7 @@ def test_an_error_of_the_device_is_no_row(gpu: Device) -> None:
 
     gpu.launching = broken
     with pytest.raises(OnebitError, match=r"^the GPU failed \(the device is gone\)"):
-        list(gpu_executor(ThreadsExecutor()).run(trials(STREAMS["drawn"], 1), lambda count: None))
+        list(GpuExecutor(ThreadsExecutor()).run(trials(STREAMS["drawn"], 1), lambda count: None))
 
 
 # --- whether there is one, and whether it pays -------------------------------------------------------------------------
@@ -540,9 +530,7 @@ def test_auto_takes_the_gpu_only_where_it_pays(
     assert isinstance(executor, GpuExecutor)
     some = trials(stream("strong2d", rounds=rounds), 10, ENTRIES[:2])
     assert {fields["on"] for fields in come(executor, some).values()} == {where}
-    assert Cost(executor.resources).where == (
-        NAME if where == NAME else f"{Cost(ThreadsExecutor(2).resources).where} (few rounds)"
-    )
+    assert executor.where == (NAME if where == NAME else f"{ThreadsExecutor(2).where} (few rounds)")
     named = make_executor("gpu")
     assert {fields["on"] for fields in come(named, some).values()} == {NAME}, "asked for, it need not pay"
 
@@ -551,7 +539,7 @@ def test_a_sweep_whose_fresh_runs_do_not_pay_says_each_place_once(gpu: Device, m
     """Six tuning runs on two threads take 108 s, two fresh ones 36."""
     set_speeds(monkeypatch, replicate=36 / 50, kernel_s=0.0)
     found = swept(on="auto", threads=2)
-    assert found.cost.where == f"{NAME} and {Cost(ThreadsExecutor(2).resources).where} (few rounds)"
+    assert found.cost.where == f"{NAME} and {ThreadsExecutor(2).where} (few rounds)"
 
 
 @pytest.mark.parametrize("missing", ["is_installed", "trouble"])

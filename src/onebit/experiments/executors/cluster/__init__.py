@@ -17,7 +17,6 @@ from typing import Any
 from onebit.errors import InputError, NetworkError, OnebitError
 from onebit.experiments.executors.cluster.worker import PackedValue, pack, worker_version
 from onebit.experiments.trials import Progress, Trial
-from onebit.experiments.trials.cost import Resource
 from onebit.experiments.trials.records import Record
 from onebit.experiments.trials.shared_data import group_by_data
 
@@ -64,9 +63,9 @@ class ClusterExecutor(ABC):
         """Disconnect from the cluster; shut it down if it was started here."""
 
     @property
-    def resources(self) -> tuple[Resource, ...]:
+    def where(self) -> str:
         """The workers of the cluster: the largest number seen during any run."""
-        return (Resource(f"{self.kind}, {(self._seen if self._seen[0] else self._size())[1]} {self.at}"),)
+        return f"{self.kind}, {(self._seen if self._seen[0] else self._size())[1]} {self.at}"
 
     def run(self, trials: Sequence[Trial], progress: Progress) -> Generator[Record, None, None]:
         """Run the trials in batches and yield their records; closing the generator stops all tasks."""

@@ -14,7 +14,6 @@ from onebit.experiments.executors.gpu.ahead import KernelBuilder
 from onebit.experiments.executors.gpu.scheduler import StreamScheduler
 from onebit.experiments.executors.threads import ThreadsExecutor
 from onebit.experiments.trials import Progress, Trial
-from onebit.experiments.trials.cost import Resource
 from onebit.experiments.trials.records import Record
 
 LOG = logging.getLogger("onebit.experiments")
@@ -28,14 +27,6 @@ KERNEL_S = 4.0  # seconds to build a kernel; measured: 2 to 8
 REPLICATE_ROUNDS_S = 301_000  # rounds per second of one replicate while the GPU is full
 TOGETHER = 3_020  # replicates that run at the same time
 CORE_ROUNDS_S = 1_590_000  # rounds per second of one CPU core
-
-
-def gpu_executor(threads: ThreadsExecutor, only_if_it_pays: bool = False) -> GpuExecutor:
-    """Return an executor on this machine's GPU; raise InputError if there is no usable one."""
-    trouble = device.trouble()
-    if trouble is not None:
-        raise InputError(trouble)
-    return GpuExecutor(threads, only_if_it_pays)
 
 
 def why_not(trial: Trial) -> str | None:
@@ -63,21 +54,23 @@ def why_not(trial: Trial) -> str | None:
 
 
 class GpuExecutor:
-    """Runs trials on one GPU, and those that the GPU cannot run on threads."""
+    """Runs trials on this machine's GPU, and those that it cannot run on threads."""
 
-    def __init__(self, threads: ThreadsExecutor, only_if_it_pays: bool) -> None:
+    def __init__(self, threads: ThreadsExecutor, only_if_it_pays: bool = False) -> None:
+        """Prepare to run; raise InputError if there is no usable GPU."""
+        trouble = device.trouble()
+        if trouble is not None:
+            raise InputError(trouble)
         self._threads, self._only_if_it_pays = threads, only_if_it_pays
         self._used = False  # True once the GPU has run a trial
         self._remaining: list[Trial] = []  # trials for the threads; `_reasons` says why
         self._reasons: dict[str, None] = {}
 
     @property
-    def resources(self) -> tuple[Resource, ...]:
+    def where(self) -> str:
         """The GPU, and the threads with the reasons why they were needed."""
-        if not self._reasons:
-            return (Resource(device.name()),)
-        threads = tuple(resource._replace(reasons=tuple(self._reasons)) for resource in self._threads.resources)
-        return (Resource(device.name()), *threads) if self._used else threads
+        threads = [f"{self._threads.where} ({'; '.join(self._reasons)})"] if self._reasons else []
+        return " and ".join([device.name(), *threads] if self._used or not threads else threads)
 
     def run(self, trials: Sequence[Trial], progress: Progress) -> Generator[Record, None, None]:
         """Run the trials stream by stream on the GPU, the remaining ones on threads; yield their records."""

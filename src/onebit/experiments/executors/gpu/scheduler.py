@@ -86,7 +86,8 @@ class StreamScheduler:
 
     def records(self, progress: Progress) -> Generator[Record, None, None]:
         """Run the trials and yield their records; the next seeds' data are made while these run."""
-        if not self._fits:
+        free = available_memory()
+        if free is not None and 2 * self._stream.whole_bytes > free:  # the next seeds' rows are made while some run
             self._leave(self._trials, "more rows than this machine has memory for at once")
             return
         seeds = list(self._by_seed)
@@ -120,12 +121,6 @@ class StreamScheduler:
             finally:
                 pool.shutdown(cancel_futures=True)
                 self._device_rows = None
-
-    @property
-    def _fits(self) -> bool:
-        """True if two seeds' rows fit into memory: the next ones are made while the current ones run."""
-        free = available_memory()
-        return free is None or 2 * self._stream.whole_bytes <= free
 
     # --- rows --------------------------------------------------------------------------------------------------------
 
