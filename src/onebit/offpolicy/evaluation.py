@@ -237,17 +237,12 @@ def _evaluate(
     if isinstance(unanswered, bool) or not isinstance(unanswered, int | np.integer) or unanswered < 0:
         raise InputError(f"unanswered is {brief(unanswered)}, but must be a whole number of at least 0")
     walks = [_LogWalk(learner, checked_seed(seed), learning) for learner in learners.values()]
-
-    def report(counts: list[int]) -> None:
-        if progress is not None and max(counts):
-            progress(max(counts))
-
-    for checked in check_rounds(first, rounds):
+    for checked in check_rounds(first, rounds, progress):
         try:
-            report([walk.add_round(checked) for walk in walks])
+            for walk in walks:
+                walk.add_round(checked)
         except OnebitError as error:
             raise locate_error(checked.number, checked.round, error) from None
-    report([walk.close_block() for walk in walks])
     return [walk.evaluation(learner, int(unanswered)) for learner, walk in zip(learners.values(), walks, strict=True)]
 
 
@@ -265,7 +260,6 @@ class _LogWalk:
         self._learning, self._classes = learning, len(learner.classes)
         self._block_rounds = max(1, min(REPORT, LARGEST_BLOCK // self._classes))
         self._block: list[RoundBlock] = []  # of one round each; empty if the log has no propensities
-        self._waiting = 0  # rounds in the block
         self._parts: list[Scores] = []
         self._trust = Trust()
         self._has_propensities: bool | None = None
@@ -273,8 +267,8 @@ class _LogWalk:
         self._shown = doubts.ShownCounts.zeros(self._classes)
         self._learnt = self._choices = self._certain = 0  # choices: rounds with more than one candidate
 
-    def add_round(self, checked: CheckedRound) -> int:
-        """Score and learn one more round; return the size of the block if it is now full, else 0."""
+    def add_round(self, checked: CheckedRound) -> None:
+        """Score and learn one more round."""
         shown, propensity = checked.round, checked.propensity
         if self._has_propensities is None:
             self._has_propensities = propensity is not None
@@ -299,6 +293,8 @@ class _LogWalk:
                 offered[None],
             )
             self._block.append(block)
+            if len(self._block) == self._block_rounds:
+                self._score_rounds()
             learn_round(self._model, modelled, propensity, checked.number)
             if self._learning:
                 self._learnt += learn_round(self._follower, shown, propensity, checked.number)
@@ -307,16 +303,11 @@ class _LogWalk:
             self._shown.add(checked.place, checked.candidates)
         self._choices += is_choice
         self._answers.add(checked.reward)
-        self._waiting += 1
-        return self.close_block() if self._waiting == self._block_rounds else 0
 
-    def close_block(self) -> int:
-        """Score the rounds of the current block and return their number."""
-        if self._block:
-            self._parts.append(score_block(join_rounds(self._block), self._trust))
-            self._block.clear()
-        count, self._waiting = self._waiting, 0
-        return count
+    def _score_rounds(self) -> None:
+        """Score the rounds of the current block."""
+        self._parts.append(score_block(join_rounds(self._block), self._trust))
+        self._block.clear()
 
     def evaluation(self, learner: Learner, unanswered: int) -> Evaluation:
         """Return the estimates and the warnings about them."""
@@ -333,6 +324,8 @@ class _LogWalk:
         ]
         weights = None
         if self._has_propensities:
+            if self._block:
+                self._score_rounds()
             scores = join_rounds(self._parts)
             weights = Weights.of(scores)
             weighed = [ips(scores), snips(scores), doubly_robust(scores)]
