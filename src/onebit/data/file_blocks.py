@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -42,22 +43,49 @@ ArrayBlock = dict[str, NDArray[Any]]
 RESERVE = 256 << 20  # bytes left free on a disk
 
 
-class MemoryStore:
+class ArrayStore(ABC):
+    """Growing arrays by name, to which the blocks of a table are appended; `lengths` are those so far."""
+
+    def __init__(self) -> None:
+        self.lengths: dict[str, int] = {}
+
+    def append(self, block: ArrayBlock) -> None:
+        """Append the parts of a block to the arrays of the same names; `indptr` starts at 0 in each block."""
+        if "indptr" in block:
+            starts = block["indptr"] + self.lengths.get("data", 0)
+            block = {**block, "indptr": starts[1:] if "indptr" in self.lengths else starts}
+        for name, part in block.items():
+            self._write(name, np.ascontiguousarray(part))
+            self.lengths[name] = self.lengths.get(name, 0) + len(part)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return all arrays by name."""
+        return {name: self.array(name) for name in self.lengths}
+
+    @abstractmethod
+    def array(self, name: str) -> NDArray[Any]:
+        """Return the complete array as a writable array."""
+
+    @abstractmethod
+    def replace(self, name: str, shape: tuple[int, ...]) -> NDArray[Any]:
+        """Replace an array with a new one of the same dtype and return it; the former one stays valid."""
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Remove all arrays."""
+
+    @abstractmethod
+    def _write(self, name: str, part: NDArray[Any]) -> None: ...
+
+
+class MemoryStore(ArrayStore):
     """Growing arrays held in memory."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._parts: dict[str, list[NDArray[Any]]] = {}
 
-    def clear(self) -> None:
-        self._parts = {}
-
-    def append(self, block: ArrayBlock) -> None:
-        """Append the parts of a block to the arrays of the same names."""
-        for name, part in block.items():
-            self._parts.setdefault(name, []).append(np.ascontiguousarray(part))
-
     def array(self, name: str) -> NDArray[Any]:
-        """Return the complete array as a writable array."""
         parts = self._parts[name]
         if len(parts) > 1:
             whole = np.empty((sum(map(len, parts)), *parts[0].shape[1:]), dtype=parts[0].dtype)
@@ -70,91 +98,56 @@ class MemoryStore:
         return parts[0]
 
     def replace(self, name: str, shape: tuple[int, ...]) -> NDArray[Any]:
-        """Replace an array with a new, uninitialized one of the same dtype, and return it."""
         self._parts[name] = [np.empty(shape, dtype=self.array(name).dtype)]
         return self._parts[name][0]
 
-    def finish(self) -> dict[str, NDArray[Any]]:
-        """Return all arrays by name."""
-        return {name: self.array(name) for name in self._parts}
+    def clear(self) -> None:
+        self._parts.clear()
+        self.lengths.clear()
+
+    def _write(self, name: str, part: NDArray[Any]) -> None:
+        self._parts.setdefault(name, []).append(part)
 
 
-class FileStore:
-    """Growing arrays in a folder, one .npy file each, which is renamed when all are complete.
-
-    `purpose` says in messages what the space is needed for.
-    """
+class FileStore(ArrayStore):
+    """Growing arrays in the .npy files of a folder; `purpose` says in messages what they are for."""
 
     def __init__(self, folder: Path, purpose: str) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        super().__init__()
         self._folder, self._purpose = folder, purpose
-        self._files: dict[str, IO[bytes]] = {}
-        self._dtypes: dict[str, np.dtype[Any]] = {}
-        self._shapes: dict[str, tuple[int, ...]] = {}
-
-    def clear(self) -> None:
-        for name in self._dtypes:
-            self._close(name)
-            self._path(name).unlink()
-        self._dtypes.clear()
-
-    def append(self, block: ArrayBlock) -> None:
-        """Append the parts of a block to the files of the same names."""
-        self._require_space(sum(part.nbytes for part in block.values()))
-        for name, part in block.items():
-            if name not in self._files:
-                self._files[name] = self._path(name).open("w+b")
-                self._dtypes[name], self._shapes[name] = part.dtype, (0, *part.shape[1:])
-                self._write_header(name)
-            self._shapes[name] = (self._shapes[name][0] + len(part), *part.shape[1:])
-            self._files[name].write(np.ascontiguousarray(part).data)
 
     def array(self, name: str) -> NDArray[Any]:
-        """Return the complete array as a writable memory map."""
-        self._close(name)
         return npy.open_memmap(self._path(name), mode="r+")
 
     def replace(self, name: str, shape: tuple[int, ...]) -> NDArray[Any]:
-        """Replace an array with a new one of the same dtype and return it; old memory maps stay valid."""
-        self._close(name)
-        self._require_space(int(np.prod(shape)) * self._dtypes[name].itemsize)
+        dtype = self.array(name).dtype
+        self._require_space(int(np.prod(shape)) * dtype.itemsize)
         self._path(name).unlink()
-        return npy.open_memmap(self._path(name), mode="w+", dtype=self._dtypes[name], shape=shape)
+        return npy.open_memmap(self._path(name), mode="w+", dtype=dtype, shape=shape)
 
-    def finish(self) -> dict[str, NDArray[Any]]:
-        """Rename all files to their final names and return their arrays as read-only memory maps."""
-        for name in self._dtypes:
-            self._close(name)
-        paths = {name: self._path(name).replace(self._folder / f"{name}.npy") for name in self._dtypes}
-        return {name: np.load(path, mmap_mode="r") for name, path in paths.items()}
+    def clear(self) -> None:
+        for name in self.lengths:
+            self._path(name).unlink()
+        self.lengths.clear()
+
+    def _write(self, name: str, part: NDArray[Any]) -> None:
+        self._require_space(part.nbytes)
+        shape = (self.lengths.get(name, 0) + len(part), *part.shape[1:])
+        about = {"descr": npy.dtype_to_descr(part.dtype), "fortran_order": False, "shape": shape}
+        with self._path(name).open("r+b" if name in self.lengths else "wb") as file:
+            npy.write_array_header_1_0(file, about)  # NumPy pads it so that the length can grow
+            file.seek(0, io.SEEK_END)
+            file.write(part.data)
 
     def _path(self, name: str) -> Path:
-        return self._folder / f"{name}.npy.part"
-
-    def _close(self, name: str) -> None:
-        if name in self._files:
-            self._files[name].seek(0)
-            self._write_header(name)
-            self._files.pop(name).close()
-
-    def _write_header(self, name: str) -> None:
-        # NumPy pads the header so that the length can grow.
-        about = {"descr": npy.dtype_to_descr(self._dtypes[name]), "fortran_order": False, "shape": self._shapes[name]}
-        npy.write_array_header_1_0(self._files[name], about)
+        return self._folder / f"{name}.npy"
 
     def _require_space(self, coming: int) -> None:
         if shutil.disk_usage(self._folder).free < coming + RESERVE:
-            raise no_space(self._folder, self._purpose)
-
-
-ArrayStore = MemoryStore | FileStore
-
-
-def no_space(folder: Path, purpose: str) -> InputError:
-    """Return the error for data that do not fit on a disk."""
-    return InputError(
-        f"there is not enough space in {folder} {purpose}: make room, or let ONEBIT_CACHE name a folder on another disk"
-    )
+            raise InputError(
+                f"there is not enough space in {self._folder} {self._purpose}: make room, or let ONEBIT_CACHE name a folder "
+                "on another disk"
+            )
 
 
 class FileReader(ABC):
@@ -224,19 +217,13 @@ class LineReader(FileReader):
         return numbered_lines(self.path)
 
     def blocks(self) -> Iterator[tuple[ArrayBlock, int]]:
-        lines, rows, stored = self.row_lines(), 0, 0
+        lines, rows = self.row_lines(), 0
         while chunk := list(islice(lines, LINES)):
             parsed = self.parse_lines(chunk)
             distinct, which = np.unique(parsed.labels, return_inverse=True)
-            starts = parsed.starts + stored
-            block: ArrayBlock = {
-                "data": parsed.values,
-                "indices": parsed.columns,
-                "indptr": starts[1:] if rows else starts,
-                "y": self.labels.number(distinct.tolist(), which, rows),
-            }
-            yield block, chunk[-1].done
-            rows, stored = rows + len(chunk), stored + len(parsed.values)
+            y = self.labels.number(distinct.tolist(), which, rows)
+            yield {"data": parsed.values, "indices": parsed.columns, "indptr": parsed.starts, "y": y}, chunk[-1].done
+            rows += len(chunk)
 
     def place(self, row: int) -> str:
         return f"line {next(islice(self.row_lines(), row, None)).number}"
@@ -245,34 +232,26 @@ class LineReader(FileReader):
 def fill_store(
     store: ArrayStore, reader: FileReader, what: str, progress: FileProgress | None
 ) -> tuple[tuple[ClassName, ...], int]:
-    """Read a whole file into a store; return the classes and the number of features.
-
-    After an error the store is empty.
-    """
+    """Read a whole file into an empty store; return the classes and the number of features."""
     total = 0 if progress is None else reader.path.stat().st_size
     while True:
-        rows = 0
         try:
             for block, done in reader.blocks():
                 store.append(block)
-                rows += len(block["y"])
                 if progress is not None:
                     progress(what, min(done, total), total)
-            if rows == 0:
+            if not store.lengths.get("y"):
                 raise InputError(f"{reader.path} has no rows")
             return reader.finish(store)
         except Again:
             store.clear()
-        except BaseException:
-            store.clear()
-            raise
 
 
 def read_into_memory(reader: FileReader, what: str, progress: FileProgress | None = None) -> Dataset:
     """Return the data set of a whole file; `what` says in the calls of `progress` what is done."""
     store = MemoryStore()
     classes, width = fill_store(store, reader, what, progress)
-    return assemble_dataset(store.finish(), classes, width, reader.columns)
+    return assemble_dataset(store.arrays(), classes, width, reader.columns)
 
 
 def assemble_dataset(

@@ -104,10 +104,6 @@ class Codes:
         """The values by code."""
         return list(self._codes)
 
-    def empty_like(self) -> Codes:
-        """Return an empty instance with the same limit."""
-        return Codes(self._most, self._too_many)
-
     def code(self, value: Any, row: int) -> int:
         """Return the code of a value that occurs in this row."""
         if value not in self._codes:

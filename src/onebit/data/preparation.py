@@ -11,13 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onebit.data.dataset import Csr
+from onebit.data.file_blocks import ArrayStore, MemoryStore
 from onebit.data.row_blocks import Block, Blocks, dense_block, join_blocks, read_blocks
 from onebit.errors import InputError, brief, nearest
 from onebit.features.rows import to_csr
@@ -38,11 +38,10 @@ NAMES = tuple(name.partition(":")[0] for name in STEPS)
 MOST_COLUMNS = 20_000  # that a step may make
 
 
-def prepare_rows(X: Any, steps: str | Iterable[str] | None, folder: Path | None = None) -> Any:
+def prepare_rows(X: Any, steps: str | Iterable[str] | None, store: ArrayStore | None = None) -> Any:
     """Return the rows after all steps as float32, dense or CSR like X; without steps return X itself.
 
-    If `folder` is given, the result is written to files there (X.npy; or data.npy, indices.npy and indptr.npy) and
-    memory-mapped. The files are written completely or not at all.
+    The result is held by `store`, an empty one (X; or data, indices and indptr), by default in memory.
 
     >>> prepare_rows([[3, 4], [0, 8]], "unit-norm,bias")
     array([[0.6, 0.8, 1. ],
@@ -55,10 +54,7 @@ def prepare_rows(X: Any, steps: str | Iterable[str] | None, folder: Path | None 
     for name in names:
         kind, *parameter = name.split(":")
         blocks = _FUNCTIONS[kind](blocks, *parameter)
-    try:
-        rows = join_blocks(blocks, folder)
-    except OSError as error:
-        raise InputError(f"the prepared rows cannot be written to {folder}: {error.strerror or error}") from None
+    rows = join_blocks(blocks, MemoryStore() if store is None else store)
     if isinstance(rows, np.ndarray) or isinstance(X, Csr):
         return rows
     return type(to_csr(X))((rows.data, rows.indices, rows.indptr), shape=rows.shape)

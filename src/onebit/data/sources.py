@@ -128,7 +128,7 @@ def source_of(
     of_texts = text is True
     texts = () if isinstance(text, bool) else text
     columns, values = split_columns_and_values(candidates=candidates, rewards=rewards)
-    reading = Reading.of(label, texts, categorical, numeric, drop, **columns)
+    reading = Reading(label, texts, categorical, numeric, drop, **columns)
     if isinstance(X, Source):
         if steps or y is not None or classes is not None or of_texts or reading.given is not None or values:
             raise InputError("a source brings its own labels and preparation: say them where the source is made")

@@ -109,9 +109,10 @@ def read_frame(frame: Any, answers: Answers | None, reading: Reading, classes: I
     require("pyarrow", "a frame that is not all numbers")
     import pyarrow as arrow
 
-    if answers is not None and reading.label is not None:
-        raise InputError(f"the labels are given twice: as y, and as the column {brief(reading.label)} of the frame")
-    wrapped, label_names = narwhals_frame(frame), None
+    if answers is not None and (reading.label is not None or reading.rewards):
+        column = reading.rewards[0] if reading.label is None else reading.label
+        raise InputError(f"the labels are given twice: as y, and by the column {brief(column)} of the frame")
+    wrapped = narwhals_frame(frame)
     names = list(wrapped.columns)
     for name in names:
         if not isinstance(name, str):
@@ -124,12 +125,7 @@ def read_frame(frame: Any, answers: Answers | None, reading: Reading, classes: I
         raise unreadable(Path("the frame"), error) from None
     if answers is not None:
         answers.refuse_unmatched(table)
-        label = "y"
-        while label in names:
-            label += "_"
-        reading, classes, label_names = replace(reading, label=label), answers.classes, answers.classes
-        table = table.append_column(label, arrow.array(answers.y))
-    reader = TableReader(FrameTable(table), reading, classes, label_names)
+    reader = TableReader(FrameTable(table), reading, classes, answers)
     data = read_into_memory(reader, "reading the frame")
     if reader.note:
         warnings.warn(reader.note, OnebitWarning, stacklevel=2)
