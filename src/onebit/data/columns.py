@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from onebit.contract.validation import ClassName
 from onebit.data.candidate_sets import ListedCandidates
 from onebit.data.dataset import REWARD, Answers, most_rewarded, refuse_out_of_range
-from onebit.data.file_blocks import CHUNK, Again, ArrayBlock, ArrayStore, FileReader
+from onebit.data.file_blocks import CHUNK, Again, ArrayBlock, ArrayStore, FileReader, replace_values
 from onebit.data.labels import MOST_CLASSES, NUMBER, Codes, TooManyError, parse_labels
 from onebit.data.reading import (
     ANSWERS,
@@ -281,7 +281,8 @@ class TableReader(FileReader):
     def finish(self, store: ArrayStore) -> tuple[tuple[ClassName, ...], int]:
         classes = self._finish_answers(store)
         if self._encoder is not None:
-            self._encoder.renumber(store.array("indices"))
+            numbers = self._encoder.numbers()
+            replace_values(store.array("indices"), lambda columns: numbers[columns])
             if self._encoder.width == 0:
                 raise InputError(f"the texts of {self.path} are all empty, and there is no other feature")
             return classes, self._encoder.width

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from onebit.data.file_blocks import open_unpacked, text_lines, unreadable
-from onebit.data.table_files import SAMPLE, TableFile
+from onebit.data.table_files import TableFile
 from onebit.errors import InputError
 
 BLOCK = 1 << 20  # bytes that Arrow reads at a time; a line must fit
@@ -41,10 +41,6 @@ class CsvTable(TableFile):
         batch = self.sample() if self.separator == ";" else None
         if batch is not None and any(_has_decimal_commas(column.to_pylist()) for column in batch.columns):
             self.decimal = ","
-
-    def sample(self) -> Any:
-        batch = super().sample()
-        return None if batch is None else batch.slice(0, SAMPLE)
 
     def batches(self, rows: int, names: list[str] | None = None) -> Iterator[tuple[Any, int]]:
         import pyarrow as arrow

@@ -150,6 +150,12 @@ class FileStore(ArrayStore):
             )
 
 
+def replace_values(array: NDArray[Any], change: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
+    """Replace the values of an array, which may be on disk, by those that `change` returns, some at a time."""
+    for start in range(0, len(array), CHUNK):
+        array[start : start + CHUNK] = change(array[start : start + CHUNK])
+
+
 class FileReader(ABC):
     """A reader of labelled rows in one file format, block by block.
 
@@ -179,9 +185,7 @@ class FileReader(ABC):
     def finish_labels(self, store: ArrayStore, names: Sequence[Any], what: str) -> tuple[ClassName, ...]:
         """Convert label codes to class indices and return the classes; `names` are the labels by code."""
         classes, mapping = resolve_classes(self.labels, names, self.classes, what, self.place)
-        y = store.array("y")
-        for start in range(0, len(y), CHUNK):
-            y[start : start + CHUNK] = mapping[y[start : start + CHUNK]]
+        replace_values(store.array("y"), lambda codes: mapping[codes])
         return classes
 
 

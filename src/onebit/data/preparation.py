@@ -22,19 +22,6 @@ from onebit.data.row_blocks import Block, Blocks, dense_block, join_blocks, read
 from onebit.errors import InputError, brief, nearest
 from onebit.features.rows import to_csr
 
-STEPS = {
-    "scale": "every value divided by the largest absolute value of the whole table",
-    "standard": "each column minus its mean, over its standard deviation; constant columns become 0; not for sparse rows",
-    "unit-norm": "each row divided by its Euclidean length; rows of zeros stay",
-    "binary": "every value that is not 0 becomes 1",
-    "tf-idf": "each count tf becomes (1 + ln tf) ln(N / df), where df of the N rows have its column; unit-norm makes it cosine",
-    "rare:SHARE": "only the columns that are not 0 in at most SHARE of the rows, as in rare:0.01",
-    "bias": "one more column, the last, of ones",
-    "unit-ball": "every row divided by the length of the longest one",
-    "fourier:COUNT:GAMMA": "COUNT random Fourier features, whose dot products are near those of the kernel rbf:GAMMA; for dense rows",
-}
-NAMES = tuple(name.partition(":")[0] for name in STEPS)
-
 MOST_COLUMNS = 20_000  # that a step may make
 
 
@@ -98,8 +85,8 @@ def _parse_step(step: str) -> str:
     name, colon, parameter = step.partition(":")
     if not name:
         raise InputError(f"the preparation has an empty step; {nearest(name, STEPS)}")
-    if name not in NAMES:
-        raise InputError(f"there is no step {brief(name)} in a preparation; {nearest(name, NAMES)}")
+    if name not in _FUNCTIONS:
+        raise InputError(f"there is no step {brief(name)} in a preparation; {nearest(name, _FUNCTIONS)}")
     if name in _PARAMETERS:
         return f"{name}:{_PARAMETERS[name](step, parameter)}"
     if colon:
@@ -262,14 +249,15 @@ def fourier(blocks: Blocks, count: str, gamma: str) -> Blocks:
     return _map_blocks(blocks, change)
 
 
-_FUNCTIONS: dict[str, Callable[..., Blocks]] = {
+STEPS: dict[str, Callable[..., Blocks]] = {
     "scale": scale,
     "standard": standard,
     "unit-norm": unit_norm,
     "binary": binary,
     "tf-idf": tf_idf,
-    "rare": rare,
+    "rare:SHARE": rare,
     "bias": bias,
     "unit-ball": unit_ball,
-    "fourier": fourier,
+    "fourier:COUNT:GAMMA": fourier,
 }
+_FUNCTIONS = {spelling.partition(":")[0]: step for spelling, step in STEPS.items()}

@@ -109,13 +109,7 @@ def get_abalone(home: Path) -> Parts:
     X = bunch.data.astype(np.float32)
     codes = np.array([SEXES.index(names[int(code)]) for code in X[:, sex]], dtype=np.float32)
     rings = np.array([int(float(label)) for label in bunch.target], dtype=np.int16)
-    values, y = np.unique(rings, return_inverse=True)
-    return {
-        "X": np.column_stack([codes, np.delete(X, sex, axis=1)]),
-        "y": y.astype(np.int16),
-        "classes": np.array([str(value) for value in values]),
-        "rings": rings,
-    }
+    return {"X": np.column_stack([codes, np.delete(X, sex, axis=1)]), "rings": rings}
 
 
 def get_newsgroups(home: Path) -> Parts:
@@ -347,7 +341,7 @@ def _download_error(name: str, error: Exception) -> NetworkError:
     own = user_folder()
     folder = f"{own}, the folder named by ONEBIT_DATA" if own else "the folder named by ONEBIT_DATA"
     arrays = "data, indices, indptr, shape" if REAL[name].sparse else "X"
-    arrays += ", y, classes" + (", rings" if name == "abalone" else "")
+    arrays += ", rings" if name == "abalone" else ", y, classes"
     return NetworkError(
         f"{name} is not on this machine and could not be downloaded ({reason}): put {name}.npz with the arrays {arrays} "
         f"into {folder}, or into {data_folder()}"

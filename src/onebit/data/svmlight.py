@@ -14,10 +14,8 @@ from typing import Any
 import numpy as np
 
 from onebit.contract.validation import ClassName
-from onebit.data.file_blocks import ArrayStore, LineReader, ParsedLines, TextLine, numbered_lines
+from onebit.data.file_blocks import ArrayStore, LineReader, ParsedLines, TextLine, numbered_lines, replace_values
 from onebit.errors import InputError, brief
-
-_CHUNK = 1 << 20  # column indices changed at a time
 
 
 class Svmlight(LineReader):
@@ -66,9 +64,7 @@ class Svmlight(LineReader):
             raise InputError(f"{self.path} has no values, only labels")
         if self._lowest == 0:
             return classes, self._highest + 1
-        indices = store.array("indices")
-        for start in range(0, len(indices), _CHUNK):
-            indices[start : start + _CHUNK] -= 1
+        replace_values(store.array("indices"), lambda indices: indices - 1)
         return classes, self._highest
 
 

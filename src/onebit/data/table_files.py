@@ -39,7 +39,7 @@ class TableFile(ABC):
 
     def sample(self) -> Any:
         """Return the first rows as a record batch; None if there are none."""
-        return next((batch for batch, _ in self.batches(SAMPLE) if batch.num_rows), None)
+        return next((batch.slice(0, SAMPLE) for batch, _ in self.batches(SAMPLE) if batch.num_rows), None)
 
     def place(self, row: int) -> str:
         """Return the location of a row, given from 0, as users count it, for messages."""

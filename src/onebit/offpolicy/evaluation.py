@@ -24,7 +24,6 @@ from onebit.offpolicy.estimates import (
     doubly_robust,
     estimate_mean,
     ips,
-    join_rounds,
     score_block,
     snips,
 )
@@ -259,7 +258,7 @@ class _LogWalk:
         self._replay = Replay(replaying, learning, own_seed)
         self._learning, self._classes = learning, len(learner.classes)
         self._block_rounds = max(1, min(REPORT, LARGEST_BLOCK // self._classes))
-        self._block: list[RoundBlock] = []  # of one round each; empty if the log has no propensities
+        self._block: list[tuple[Any, ...]] = []  # rounds as in a `RoundBlock`; none if the log has no propensities
         self._parts: list[Scores] = []
         self._trust = Trust()
         self._has_propensities: bool | None = None
@@ -283,16 +282,9 @@ class _LogWalk:
             offered = np.zeros(self._classes, dtype=np.bool_)
             offered[checked.candidates] = True
             logged = np.full(self._classes, np.nan) if checked.logged is None else checked.logged
-            block = RoundBlock(
-                np.array([*self._follower.probabilities(shown.x, among=shown.among).values()])[None],
-                np.array([*self._model.probabilities(shown.x, among=modelled.among).values()])[None],
-                logged[None],
-                np.array([checked.place]),
-                np.array([checked.reward]),
-                np.array([propensity]),
-                offered[None],
-            )
-            self._block.append(block)
+            target = [*self._follower.probabilities(shown.x, among=shown.among).values()]
+            model = [*self._model.probabilities(shown.x, among=modelled.among).values()]
+            self._block.append((target, model, logged, checked.place, checked.reward, propensity, offered))
             if len(self._block) == self._block_rounds:
                 self._score_rounds()
             learn_round(self._model, modelled, propensity, checked.number)
@@ -306,7 +298,8 @@ class _LogWalk:
 
     def _score_rounds(self) -> None:
         """Score the rounds of the current block."""
-        self._parts.append(score_block(join_rounds(self._block), self._trust))
+        block = RoundBlock(*map(np.array, zip(*self._block, strict=True)))
+        self._parts.append(score_block(block, self._trust))
         self._block.clear()
 
     def evaluation(self, learner: Learner, unanswered: int) -> Evaluation:
@@ -326,7 +319,7 @@ class _LogWalk:
         if self._has_propensities:
             if self._block:
                 self._score_rounds()
-            scores = join_rounds(self._parts)
+            scores = Scores(*map(np.concatenate, zip(*self._parts, strict=True)))
             weights = Weights.of(scores)
             weighed = [ips(scores), snips(scores), doubly_robust(scores)]
             caveats += doubts.on_weights(scores, weights, certain)
