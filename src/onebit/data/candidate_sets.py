@@ -17,7 +17,6 @@ from onebit.data.labels import Codes, to_number, to_whole
 from onebit.errors import InputError, brief
 
 _CANDIDATES = 25  # number of the generator seeded by a run; `onebit.data.streams` uses others
-_NONE = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +32,8 @@ class CandidateSets:
     @classmethod
     def concatenate(cls, parts: Sequence[CandidateSets]) -> CandidateSets:
         """Concatenate several collections of sets."""
-        sizes = np.concatenate([_NONE, *(part.sizes for part in parts)])
-        return cls(np.concatenate([_NONE, *(part.members for part in parts)]), cumulate_sizes(sizes))
+        sizes = np.concatenate([part.sizes for part in parts])
+        return cls(np.concatenate([part.members for part in parts]), cumulate_sizes(sizes))
 
     @property
     def count(self) -> int:

@@ -29,7 +29,8 @@ from onebit.data.reading import (
 )
 from onebit.data.table_files import TableFile, cast_texts, format_cell, number_type, trim_numbers
 from onebit.data.texts import Encoder, Entries, join_entries
-from onebit.errors import InputError, brief, nearest
+from onebit.errors import InputError, brief
+from onebit.features.rows import first_not_finite
 
 MOST_CATEGORIES = 1000  # values of a column that get one 0/1 column each; with more, they are hashed
 BATCH = 1 << 20  # approximate number of cells in a batch
@@ -59,7 +60,7 @@ class TableReader(FileReader):
         self.label = None if self.rewards or answers else label_column(path, names, reading.label)
         too_many = f"the column {self.label!r} of {path} has more than {MOST_CLASSES:,} values: is it the label?"
         super().__init__(path, classes, too_many)
-        self.candidates = None if reading.candidates is None else known_column(path, names, reading.candidates)
+        self.candidates = reading.candidates
         self._listed = ListedCandidates(f"the column {brief(self.candidates)} of {path}", table.place)
         self._declared: dict[str, Kind] = {}  # by the user
         self._declare(self.rewards, Kind.REWARD)
@@ -103,11 +104,7 @@ class TableReader(FileReader):
     def _declare(self, names: Iterable[str], kind: Kind, purpose: str = "") -> None:
         """Note what columns are; raise InputError for one that does not exist, or was declared before."""
         for name in names:
-            if name not in self.names:
-                raise InputError(
-                    f"there is no column {brief(name)} in {self.path} to be {purpose}; {nearest(str(name), self.names)}"
-                )
-            known = self._declared.get(name)
+            known = self._declared.get(known_column(self.path, self.names, name, purpose))
             if known is not None:
                 again = f"is named twice, the second time to be {purpose}"
                 why = f"is {known.value}, and cannot be {purpose} as well" if known in ANSWERS else again
@@ -191,7 +188,7 @@ class TableReader(FileReader):
         if self._given is not None:
             answers["y"] = self._given.y[row : row + rows]
         elif self.label is not None:
-            answers["y"] = self._codes(self.labels, cells[self.label], self.label, row)
+            answers["y"] = self.labels.number(*self._distinct_values(cells[self.label], self.label, row), row)
         else:
             names = list(self.rewards)
             rewards = np.stack([self._numbers(name, cells[name], row) for name in names], axis=1)
@@ -244,16 +241,16 @@ class TableReader(FileReader):
         for index, name in enumerate(names):
             if name in self.categories:
                 try:
-                    X[:, index] = self._codes(self.categories[name], cells[name], name, row)
+                    X[:, index] = self.categories[name].number(*self._distinct_values(cells[name], name, row), row)
                 except TooManyError:
                     self._hashed.append(name)
                     self._plan_reading()
                     raise Again from None
             else:
                 X[:, index] = self._numbers(name, cells[name], row)
-        finite = np.isfinite(X)
-        if not finite.all():
-            at, index = np.argwhere(~finite)[0].tolist()
+        wrong = first_not_finite(X)
+        if wrong is not None:
+            at, index = wrong
             if np.isnan(X[at, index]):
                 self._refuse_missing_cell(names[index], row + at)
             raise InputError(
@@ -268,12 +265,10 @@ class TableReader(FileReader):
         at, column = np.nonzero(X)
         entries: list[Entries] = [(at, column, X[at, column].astype(np.float64))]
         for name in self._columns_of(Kind.CATEGORY):
-            values, which = self._distinct_values(cells[name], name, row)
-            entries.append(encoder.categories(name, values, which))
+            entries.append(encoder.categories(name, *self._distinct_values(cells[name], name, row)))
         for name in self._columns_of(Kind.TEXT):
             entries.append(encoder.texts(name, [format_cell(cell) or "" for cell in cells[name].to_pylist()]))
-        values, columns, starts = join_entries(entries, rows)
-        return {"data": values, "indices": columns, "indptr": starts}
+        return join_entries(entries, rows)
 
     def place(self, row: int) -> str:
         return self.table.place(row)
@@ -325,9 +320,6 @@ class TableReader(FileReader):
                     part = block[:, index, None]
                 wide[start : start + CHUNK, to : to + width] = part
                 to += width
-
-    def _codes(self, codes: Codes, column: Any, name: str, row: int) -> NDArray[np.int64]:
-        return codes.number(*self._distinct_values(column, name, row), row)
 
     def _distinct_values(self, column: Any, name: str, row: int) -> tuple[list[Any], NDArray[Any]]:
         """Return the distinct values of a column and, for each row, the index of its value."""

@@ -60,11 +60,8 @@ class CsvTable(TableFile):
         except (ValueError, EOFError, OSError) as error:  # of Arrow, of text that is not UTF-8 and of damaged archives
             raise self._explain(error) from None
 
-    def place(self, row: int) -> str:
-        for number, (line, _) in enumerate(_records(self.path, self.separator)):
-            if number == row + 1:
-                return f"row {row + 1} (line {line} of the file)"
-        return super().place(row)
+    def lines(self) -> Iterator[int]:
+        return (line for line, _ in itertools.islice(_records(self.path, self.separator), 1, None))
 
     def _explain(self, error: Exception) -> InputError:
         """Return the error for the first row that is not as wide as the header, else for `error`."""

@@ -197,15 +197,6 @@ class TextLine(NamedTuple):
     done: int
 
 
-class ParsedLines(NamedTuple):
-    """Sparse rows with their labels; row t has the values from `starts[t]` to `starts[t + 1]`."""
-
-    values: NDArray[np.float32]
-    columns: NDArray[np.int32]
-    starts: NDArray[np.int64]
-    labels: NDArray[Any]
-
-
 class LineReader(FileReader):
     """A reader of sparse rows from a text file, plain or compressed, with a row on each line."""
 
@@ -213,8 +204,8 @@ class LineReader(FileReader):
         super().__init__(path, classes, f"{path} has more than {MOST_CLASSES:,} labels: are they classes?")
 
     @abstractmethod
-    def parse_lines(self, lines: Sequence[TextLine]) -> ParsedLines:
-        """Parse some lines; raise InputError with the number of a line that cannot be used."""
+    def parse_lines(self, lines: Sequence[TextLine]) -> ArrayBlock:
+        """Return a block whose y are labels; raise InputError with the number of a line that cannot be used."""
 
     def row_lines(self) -> Iterator[TextLine]:
         """Yield the lines that hold rows."""
@@ -223,10 +214,9 @@ class LineReader(FileReader):
     def blocks(self) -> Iterator[tuple[ArrayBlock, int]]:
         lines, rows = self.row_lines(), 0
         while chunk := list(islice(lines, LINES)):
-            parsed = self.parse_lines(chunk)
-            distinct, which = np.unique(parsed.labels, return_inverse=True)
-            y = self.labels.number(distinct.tolist(), which, rows)
-            yield {"data": parsed.values, "indices": parsed.columns, "indptr": parsed.starts, "y": y}, chunk[-1].done
+            block = self.parse_lines(chunk)
+            distinct, which = np.unique(block["y"], return_inverse=True)
+            yield {**block, "y": self.labels.number(distinct.tolist(), which, rows)}, chunk[-1].done
             rows += len(chunk)
 
     def place(self, row: int) -> str:

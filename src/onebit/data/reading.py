@@ -12,7 +12,7 @@ from typing import Any
 from onebit.contract.validation import ClassName, checked_classes, join_names
 from onebit.data.labels import NUMBER, WHOLE, parse_number
 from onebit.data.table_files import missing_texts
-from onebit.errors import InputError, brief, closest
+from onebit.errors import InputError, brief, nearest
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def label_column(path: Path, names: Sequence[str], label: str | None) -> str:
     Raise InputError if there is no such column.
     """
     if label is not None:
-        return known_column(path, names, label)
+        return known_column(path, names, label, "the label")
     usual = usual_label_columns(names)
     if len(usual) == 1:
         return usual[0]
@@ -83,12 +83,12 @@ def label_column(path: Path, names: Sequence[str], label: str | None) -> str:
     raise InputError(f"which column of {path} is the label? Name it; {which}")
 
 
-def known_column(path: Path, names: Sequence[str], name: str) -> str:
-    """Return `name` if such a column exists, else raise InputError with the closest match."""
+def known_column(path: Path, names: Sequence[str], name: str, purpose: str) -> str:
+    """Return `name` if such a column exists, else raise InputError; `purpose` says what it was to be."""
     if name not in names:
-        close = closest(name, names)
-        meant = "" if close is None else f"; did you mean {close!r}?"
-        raise InputError(f"there is no column {brief(name)} in {path}, whose columns are {join_names(names)}{meant}")
+        known = nearest(str(name), names)
+        more = f" The columns are {join_names(names)}" if known.endswith("?") else ""
+        raise InputError(f"there is no column {brief(name)} in {path} to be {purpose}; {known}{more}")
     return name
 
 
@@ -111,7 +111,7 @@ def reward_columns(
             if not matching:
                 raise InputError(f"no column of {path} begins like {brief(pattern)} (columns: {join_names(names)})")
         else:
-            matching = {known_column(path, names, pattern): pattern}
+            matching = {known_column(path, names, pattern, "a reward"): pattern}
         for column, name in matching.items():
             if column in class_names:
                 raise InputError(f"rewards name the column {brief(column)} of {path} twice")

@@ -223,16 +223,15 @@ def _source_of_rows(
 
 def _no_labels(reading: Reading) -> InputError:
     """Return the error for rows without labels."""
-    for what, column, instead in (
-        ("rewards", next(iter(reading.rewards), None), "a matrix with a column for each class"),
-        ("label", reading.label, "y"),
-    ):
-        if column is not None:
-            return InputError(
-                f"{what} names the column {brief(column)}, but the columns of X have no names: "
-                f"give {instead}, or the rows as a frame or a file"
-            )
-    return InputError("rows were given without labels: give y as well, or the name of a data set")
+    what, column, instead = "label", reading.label, "y"
+    if reading.rewards:
+        what, column, instead = "rewards", reading.rewards[0], "a matrix with a column for each class"
+    if column is None:
+        return InputError("rows were given without labels: give y as well, or the name of a data set")
+    return InputError(
+        f"{what} names the column {brief(column)}, but the columns of X have no names: "
+        f"give {instead}, or the rows as a frame or a file"
+    )
 
 
 def _source_of_generator(name: str, steps: tuple[str, ...]) -> Source:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from onebit.contract.validation import ClassName
-from onebit.data.file_blocks import ArrayStore, LineReader, ParsedLines, TextLine, numbered_lines, replace_values
+from onebit.data.file_blocks import ArrayBlock, ArrayStore, LineReader, TextLine, numbered_lines, replace_values
 from onebit.errors import InputError, brief
 
 
@@ -28,7 +28,7 @@ class Svmlight(LineReader):
     def row_lines(self) -> Iterator[TextLine]:
         return (line for line in numbered_lines(self.path) if not line.text.lstrip().startswith("#"))
 
-    def parse_lines(self, lines: Sequence[TextLine]) -> ParsedLines:
+    def parse_lines(self, lines: Sequence[TextLine]) -> ArrayBlock:
         try:
             X, labels = _parse_text("".join(line.text for line in lines))
         except (ValueError, OverflowError):
@@ -44,7 +44,8 @@ class Svmlight(LineReader):
         if len(X.indices):
             self._lowest = min(self._lowest, int(X.indices.min()))
             self._highest = max(self._highest, int(X.indices.max()))
-        return ParsedLines(X.data, X.indices.astype(np.int32), X.indptr.astype(np.int64), labels)
+        indices, indptr = X.indices.astype(np.int32), X.indptr.astype(np.int64)
+        return {"data": X.data, "indices": indices, "indptr": indptr, "y": labels}
 
     def _refuse_bad_line(self, lines: Sequence[TextLine]) -> None:
         for line in lines:

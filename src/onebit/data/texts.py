@@ -57,11 +57,11 @@ class Encoder:
         return np.concatenate([np.arange(self._start), self._start + np.cumsum(self._used, dtype=np.int64) - 1])
 
 
-def join_entries(entries: Sequence[Entries], rows: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
-    """Return entries as the parts of a CSR matrix."""
+def join_entries(entries: Sequence[Entries], rows: int) -> dict[str, NDArray[Any]]:
+    """Return entries as the parts of a CSR matrix, by their names in SciPy."""
     owners, columns, values = (np.concatenate(parts) for parts in zip(*entries, strict=True))
     values, columns, starts = build_csr(owners, columns, values, rows)
-    return values.astype(np.float32), columns.astype(np.int32), starts
+    return {"data": values.astype(np.float32), "indices": columns.astype(np.int32), "indptr": starts}
 
 
 def require_texts(X: Any) -> list[str]:

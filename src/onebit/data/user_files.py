@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from onebit.contract.installation import install_command
 from onebit.contract.validation import ClassName, checked_classes, join_names
 from onebit.data.columns import TableReader
-from onebit.data.dataset import Answers, Csr, Dataset, label_rows, make_dataset, reward_answers
+from onebit.data.dataset import Answers, Csr, Dataset, make_dataset, reward_answers
 from onebit.data.delimited import CsvTable
 from onebit.data.file_blocks import FileProgress, FileReader, read_into_memory, unreadable
+from onebit.data.labels import encode_labels
 from onebit.data.large import convert_file, is_large
 from onebit.data.reading import Reading
 from onebit.data.svmlight import Svmlight
@@ -67,17 +68,14 @@ def read_file(
         raise InputError(
             f"{columns.given} was given with {path}, but is for the columns of tables ({', '.join(TABLES)})"
         )
-    try:
-        if archive:
-            return dataset_from_arrays(load_arrays(path), path, classes, reading)
-        if is_large(path):
-            how = (reading.described(), classes)
-            data, note = convert_file(path, how, lambda: _reader(path, reading, classes), progress)
-        else:
-            reader = _reader(path, reading, classes)
-            data, note = read_into_memory(reader, f"reading {path.name}", progress), reader.note
-    except PermissionError:
-        raise InputError(f"{path} cannot be read: permission denied") from None
+    if archive:
+        return dataset_from_arrays(load_arrays(path), path, classes, reading)
+    if is_large(path):
+        how = (reading.described(), classes)
+        data, note = convert_file(path, how, lambda: _reader(path, reading, classes), progress)
+    else:
+        reader = _reader(path, reading, classes)
+        data, note = read_into_memory(reader, f"reading {path.name}", progress), reader.note
     if note:
         warnings.warn(note, OnebitWarning, stacklevel=2)
     return data
@@ -144,8 +142,6 @@ def require(module: str, what: str, extra: str = "experiments") -> None:
 
 def load_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """Return all arrays of an .npz file by name."""
-    if not path.is_file():
-        raise InputError(f"there is no file {path}")
     try:
         if not zipfile.is_zipfile(path):
             raise InputError(f"{path} is not an .npz file, whatever its name says")
@@ -192,11 +188,13 @@ def dataset_from_arrays(
         answers = reward_answers(_get_array(parts, path, worth), given, sets, (f"{worth} of {path}", what))
         return make_dataset(rows, answers)
     if "classes" in parts:
-        data = _dataset_of_indices(rows, parts["y"], checked_classes(given or ()), path)
+        classes = checked_classes(given or ())
+        answers = Answers(_check_indices(parts["y"], classes, path), classes)
     else:
-        data = label_rows(rows, parts["y"], given)
-        if given is None:
-            _refuse_seen_once(data, path)
+        answers = Answers(*encode_labels(parts["y"], given))
+    data = make_dataset(rows, answers)
+    if given is None:
+        _refuse_seen_once(data, path)
     return data if sets is None else data.with_candidates(sets, what)
 
 
@@ -220,14 +218,14 @@ def _get_array(parts: dict[str, NDArray[Any]], path: Path, name: str) -> NDArray
     return parts[name]
 
 
-def _dataset_of_indices(rows: Any, y: NDArray[Any], classes: tuple[ClassName, ...], path: Path) -> Dataset:
-    """Return a data set from rows and labels that are positions in `classes`."""
+def _check_indices(y: NDArray[Any], classes: tuple[ClassName, ...], path: Path) -> NDArray[np.int64]:
+    """Return labels that are positions in `classes`; raise InputError for others."""
     if y.ndim != 1 or y.dtype.kind not in "iu":
         raise InputError(f"y of {path} must be whole numbers that index its {len(classes)} classes")
     outside = np.flatnonzero((y < 0) | (y >= len(classes)))
     if len(outside):
         raise InputError(f"y[{outside[0]}] of {path} is {y[outside[0]]}, but there are {len(classes)} classes")
-    return make_dataset(rows, Answers(y.astype(np.int64), classes))
+    return y.astype(np.int64)
 
 
 def _refuse_seen_once(data: Dataset, path: Path) -> None:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from onebit.contract.validation import ClassName
-from onebit.data.file_blocks import ArrayStore, LineReader, ParsedLines, TextLine
+from onebit.data.file_blocks import ArrayBlock, ArrayStore, LineReader, TextLine
 from onebit.data.labels import NUMBER, WHOLE, parse_labels
 from onebit.errors import InputError, brief
 
@@ -123,7 +123,7 @@ class VwText(LineReader):
         super().__init__(path, classes)
         self._columns: dict[str, int] = {}
 
-    def parse_lines(self, lines: Sequence[TextLine]) -> ParsedLines:
+    def parse_lines(self, lines: Sequence[TextLine]) -> ArrayBlock:
         columns: list[int] = []
         values: list[float] = []
         starts, labels = [0], []
@@ -137,12 +137,12 @@ class VwText(LineReader):
             columns += [column for column, _ in row]
             values += [value for _, value in row]
             starts.append(len(columns))
-        return ParsedLines(
-            np.array(values, dtype=np.float32),
-            np.array(columns, dtype=np.int32),
-            np.array(starts, dtype=np.int64),
-            np.array(labels, dtype=object),
-        )
+        return {
+            "data": np.array(values, dtype=np.float32),
+            "indices": np.array(columns, dtype=np.int32),
+            "indptr": np.array(starts, dtype=np.int64),
+            "y": np.array(labels, dtype=object),
+        }
 
     def finish(self, store: ArrayStore) -> tuple[tuple[ClassName, ...], int]:
         names = parse_labels(self.labels.values, self.classes)
