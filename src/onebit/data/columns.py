@@ -283,8 +283,7 @@ class TableReader(FileReader):
             return classes, self._encoder.width
         widths = [len(self.categories[name].values) if name in self.categories else 1 for name in self.features]
         if self.categories:
-            narrow = store.array("X")
-            self._spread(narrow, store.replace("X", (len(narrow), sum(widths))), widths)
+            self._spread(store, widths)
         return classes, sum(widths)
 
     def _finish_answers(self, store: ArrayStore) -> tuple[ClassName, ...]:
@@ -306,20 +305,22 @@ class TableReader(FileReader):
             store.array("y")[:] = most_rewarded(store.array("rewards"), sets)
         return classes
 
-    def _spread(self, narrow: NDArray[Any], wide: NDArray[Any], widths: list[int]) -> None:
+    def _spread(self, store: ArrayStore, widths: list[int]) -> None:
         """Expand codes of categories into one 0/1 column per value, in the order of the values."""
+        narrow = store.take("X")
         for start in range(0, len(narrow), CHUNK):
             block = narrow[start : start + CHUNK]
+            wide = np.empty((len(block), sum(widths)), dtype=np.float32)
             to = 0
             for index, (name, width) in enumerate(zip(self.features, widths, strict=True)):
+                part = block[:, index, None]
                 if name in self.categories:
                     values = self.categories[name].values
                     order = sorted(range(width), key=lambda code: _rank(values[code]))
-                    part = block[:, index, None] == np.array(order, dtype=np.float32)
-                else:
-                    part = block[:, index, None]
-                wide[start : start + CHUNK, to : to + width] = part
+                    part = part == np.array(order, dtype=np.float32)
+                wide[:, to : to + width] = part
                 to += width
+            store.append({"X": wide})
 
     def _distinct_values(self, column: Any, name: str, row: int) -> tuple[list[Any], NDArray[Any]]:
         """Return the distinct values of a column and, for each row, the index of its value."""

@@ -62,20 +62,22 @@ class ArrayStore(ABC):
         """Return all arrays by name."""
         return {name: self.array(name) for name in self.lengths}
 
+    def take(self, name: str) -> NDArray[Any]:
+        """Remove an array from the store and return it."""
+        array = self.array(name)
+        self._remove(name)
+        del self.lengths[name]
+        return array
+
     @abstractmethod
     def array(self, name: str) -> NDArray[Any]:
         """Return the complete array as a writable array."""
 
     @abstractmethod
-    def replace(self, name: str, shape: tuple[int, ...]) -> NDArray[Any]:
-        """Replace an array with a new one of the same dtype and return it; the former one stays valid."""
-
-    @abstractmethod
-    def clear(self) -> None:
-        """Remove all arrays."""
-
-    @abstractmethod
     def _write(self, name: str, part: NDArray[Any]) -> None: ...
+
+    @abstractmethod
+    def _remove(self, name: str) -> None: ...
 
 
 class MemoryStore(ArrayStore):
@@ -97,16 +99,11 @@ class MemoryStore(ArrayStore):
             parts.append(whole)
         return parts[0]
 
-    def replace(self, name: str, shape: tuple[int, ...]) -> NDArray[Any]:
-        self._parts[name] = [np.empty(shape, dtype=self.array(name).dtype)]
-        return self._parts[name][0]
-
-    def clear(self) -> None:
-        self._parts.clear()
-        self.lengths.clear()
-
     def _write(self, name: str, part: NDArray[Any]) -> None:
         self._parts.setdefault(name, []).append(part)
+
+    def _remove(self, name: str) -> None:
+        del self._parts[name]
 
 
 class FileStore(ArrayStore):
@@ -119,19 +116,12 @@ class FileStore(ArrayStore):
     def array(self, name: str) -> NDArray[Any]:
         return npy.open_memmap(self._path(name), mode="r+")
 
-    def replace(self, name: str, shape: tuple[int, ...]) -> NDArray[Any]:
-        dtype = self.array(name).dtype
-        self._require_space(int(np.prod(shape)) * dtype.itemsize)
-        self._path(name).unlink()
-        return npy.open_memmap(self._path(name), mode="w+", dtype=dtype, shape=shape)
-
-    def clear(self) -> None:
-        for name in self.lengths:
-            self._path(name).unlink()
-        self.lengths.clear()
-
     def _write(self, name: str, part: NDArray[Any]) -> None:
-        self._require_space(part.nbytes)
+        if shutil.disk_usage(self._folder).free < part.nbytes + RESERVE:
+            raise InputError(
+                f"there is not enough space in {self._folder} {self._purpose}: make room, or let ONEBIT_CACHE name a folder "
+                "on another disk"
+            )
         shape = (self.lengths.get(name, 0) + len(part), *part.shape[1:])
         about = {"descr": npy.dtype_to_descr(part.dtype), "fortran_order": False, "shape": shape}
         with self._path(name).open("r+b" if name in self.lengths else "wb") as file:
@@ -139,15 +129,11 @@ class FileStore(ArrayStore):
             file.seek(0, io.SEEK_END)
             file.write(part.data)
 
+    def _remove(self, name: str) -> None:
+        self._path(name).unlink()  # who has it mapped keeps it
+
     def _path(self, name: str) -> Path:
         return self._folder / f"{name}.npy"
-
-    def _require_space(self, coming: int) -> None:
-        if shutil.disk_usage(self._folder).free < coming + RESERVE:
-            raise InputError(
-                f"there is not enough space in {self._folder} {self._purpose}: make room, or let ONEBIT_CACHE name a folder "
-                "on another disk"
-            )
 
 
 def replace_values(array: NDArray[Any], change: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
@@ -238,7 +224,8 @@ def fill_store(
                 raise InputError(f"{reader.path} has no rows")
             return reader.finish(store)
         except Again:
-            store.clear()
+            for name in [*store.lengths]:
+                store.take(name)
 
 
 def read_into_memory(reader: FileReader, what: str, progress: FileProgress | None = None) -> Dataset:

@@ -29,7 +29,6 @@ LARGE = 256 << 20  # bytes above which a text file is not held in memory
 LARGE_COMPRESSED = 64 << 20  # the same for a compressed file
 LARGE_PARQUET = 128 << 20
 FACTS = "facts.json"
-_FORMAT = 2  # version of the files written below; a new one makes all files be converted again
 
 
 def data_folder() -> Path:
@@ -119,7 +118,7 @@ def _lock_conversion(folder: Path) -> Iterator[None]:
 
 def _folder(path: Path, how: object) -> Path:
     about = path.stat()
-    parts = (str(path.resolve()), (about.st_size, about.st_mtime_ns), (_FORMAT, how))
+    parts = (str(path.resolve()), (about.st_size, about.st_mtime_ns), how)
     return data_folder() / "-".join(hashlib.sha256(repr(part).encode()).hexdigest()[:16] for part in parts)
 
 

@@ -7,8 +7,7 @@ which: from 1 is assumed if no column 0 occurs.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,10 +19,6 @@ from onebit.errors import InputError, brief
 
 class Svmlight(LineReader):
     """A reader of svmlight files."""
-
-    def __init__(self, path: Path, classes: Iterable[ClassName] | None) -> None:
-        super().__init__(path, classes)
-        self._lowest, self._highest = np.iinfo(np.int64).max, -1
 
     def row_lines(self) -> Iterator[TextLine]:
         return (line for line in numbered_lines(self.path) if not line.text.lstrip().startswith("#"))
@@ -41,9 +36,6 @@ class Svmlight(LineReader):
                 f"column {X.indices[entry]} of {self.path} is missing, infinite or too large for 32 bits "
                 f"in line {line.number}"
             )
-        if len(X.indices):
-            self._lowest = min(self._lowest, int(X.indices.min()))
-            self._highest = max(self._highest, int(X.indices.max()))
         indices, indptr = X.indices.astype(np.int32), X.indptr.astype(np.int64)
         return {"data": X.data, "indices": indices, "indptr": indptr, "y": labels}
 
@@ -61,12 +53,12 @@ class Svmlight(LineReader):
 
     def finish(self, store: ArrayStore) -> tuple[tuple[ClassName, ...], int]:
         classes = self.finish_labels(store, self.labels.values, f"the label of {self.path}")
-        if self._highest < 0:
+        indices = store.array("indices")
+        if not len(indices):
             raise InputError(f"{self.path} has no values, only labels")
-        if self._lowest == 0:
-            return classes, self._highest + 1
-        replace_values(store.array("indices"), lambda indices: indices - 1)
-        return classes, self._highest
+        if indices.min() > 0:
+            replace_values(indices, lambda columns: columns - 1)
+        return classes, int(indices.max()) + 1
 
 
 def _parse_text(text: str) -> tuple[Any, Any]:
