@@ -314,7 +314,7 @@ def test_bad_cells_are_refused_with_their_row(cells: list[str], words: str, tmp_
         ({"candidates": np.ones((103, 5), dtype=bool)}, "5 columns of true and false, .* 6 classes"),
         ({"candidates": LISTS, "noise": 0.1}, "noise changes labels.*candidates that are listed"),
         ({"candidates": LISTS, "drift": "abrupt"}, "drift changes labels"),
-        ({"corrected": 1.5}, "corrected is 1.5, but must be a share of the rounds from 0 to 1"),
+        ({"corrected": 1.5}, r"corrected is 1.5, but must be in \[0, 1\]"),
         ({"corrected": float("nan")}, "corrected is nan"),
         ({"corrected": True}, "corrected is True"),
         ({"rewards": R}, "y and rewards were both given"),
