@@ -28,11 +28,6 @@ from onebit.features.frames import is_frame, is_numeric_frame
 ROUNDS = 100_000  # of a generator, by default
 LABEL_BYTES = 8  # per row
 
-_NO_MARGIN = (
-    "SynSep10 has no margin: rules that insist on one in every step (C = 1, plain EPABF) undo what they learnt, and Banditron's "
-    "steps of K/exploration never settle. Small steps (aggressiveness = 0.001) work."
-)
-
 
 @dataclass(frozen=True)
 class Generator:
@@ -41,7 +36,6 @@ class Generator:
     make: synthetic.Drawn[...]
     classes: int
     features: int
-    note: str = ""
 
     @property
     def summary(self) -> str:
@@ -50,8 +44,8 @@ class Generator:
 
 
 GENERATORS = {
-    "synsep10": Generator(synthetic.synsep10, 10, 100, _NO_MARGIN),
-    "synnonsep10": Generator(synthetic.synnonsep10, 10, 100, _NO_MARGIN),
+    "synsep10": Generator(synthetic.synsep10, 10, 100),
+    "synnonsep10": Generator(synthetic.synnonsep10, 10, 100),
     "synsep10-released": Generator(synthetic.synsep10_released, 10, 100),
     "synnonsep10-released": Generator(synthetic.synnonsep10_released, 10, 100),
     "synsep9": Generator(synthetic.synsep9, 9, 400),
@@ -78,7 +72,6 @@ class Source:
     make: Callable[[int, int], Dataset]
     describe: Callable[[], dict[str, Any]]
     prepare: tuple[str, ...] = ()
-    note: str = ""
     pieces: Callable[[int, int], Iterator[Dataset]] | None = None
     columns: int = 0
     text: bool = False  # True if the rows are texts, for learners made with text=True
@@ -253,7 +246,7 @@ def _source_of_generator(name: str, steps: tuple[str, ...]) -> Source:
             yield Dataset(rows, labels, classes)
 
     # With steps there are no pieces: a step may have to see all rows first.
-    return Source(name, False, ROUNDS, draw, dict, steps, generator.note, None if steps else pieces, columns)
+    return Source(name, False, ROUNDS, draw, dict, steps, None if steps else pieces, columns)
 
 
 def _fixed_source(

@@ -179,8 +179,6 @@ def dataset_from_arrays(
     if "classes" in parts:
         if given is not None:
             raise InputError(f"classes were given with {path}, which brings its own")
-        if parts["classes"].ndim == 0:
-            raise InputError(f"classes of {path} is {parts['classes']}, but must be a list of names")
         given = checked_classes(parts["classes"].tolist())
     sets = None if asked.candidates is None else _get_array(parts, path, asked.candidates)
     what = f"{asked.candidates} of {path}"

@@ -22,7 +22,6 @@ from onebit.data.file_blocks import ArrayBlock, ArrayStore, LineReader, TextLine
 from onebit.data.labels import NUMBER, WHOLE, parse_labels
 from onebit.errors import InputError, brief
 
-MOST_FEATURES = 1 << 26  # all names are held in memory
 LARGEST = float(np.finfo(np.float32).max)  # VW's own numbers have 32 bits as well
 DIGITS = re.compile(r"\d+", re.ASCII)
 NO_NUMBERS = ("nan", "inf", "infinity")
@@ -116,7 +115,7 @@ def feature_name(space: str, name: str) -> str:
 class VwText(LineReader):
     """A reader of .vw files with a class on every line.
 
-    Rows are sparse, with one column per feature name, in order of appearance.
+    Rows are sparse, with one column per feature name, in order of appearance. All names are held in memory.
     """
 
     def __init__(self, path: Path, classes: Iterable[ClassName] | None) -> None:
@@ -133,7 +132,8 @@ class VwText(LineReader):
                 labels.append(_class_of(example.label))
             except InputError as error:
                 raise InputError(f"line {line.number} of {self.path}: {error}") from None
-            row = sorted((self._column(name), value) for name, value in example.features.items())
+            number = self._columns.setdefault
+            row = sorted((number(name, len(self._columns)), value) for name, value in example.features.items())
             columns += [column for column, _ in row]
             values += [value for _, value in row]
             starts.append(len(columns))
@@ -150,12 +150,6 @@ class VwText(LineReader):
         if not self._columns:
             raise InputError(f"{self.path} has no features, only labels")
         return classes, len(self._columns)
-
-    def _column(self, name: str) -> int:
-        column = self._columns.setdefault(name, len(self._columns))
-        if column == MOST_FEATURES:
-            raise InputError(f"{self.path} has more than {MOST_FEATURES:,} features, which are too many to be numbered")
-        return column
 
 
 def _class_of(words: list[str]) -> str:
