@@ -12,7 +12,7 @@ from onebit.contract.validation import ClassName
 from onebit.data.candidate_sets import ListedCandidates
 from onebit.data.dataset import REWARD, Answers, most_rewarded, refuse_out_of_range
 from onebit.data.file_blocks import CHUNK, Again, ArrayBlock, ArrayStore, FileReader, replace_values
-from onebit.data.labels import MOST_CLASSES, NUMBER, Codes, TooManyError, parse_labels
+from onebit.data.labels import MOST_CLASSES, NUMBER, Codes, parse_labels
 from onebit.data.reading import (
     ANSWERS,
     FEATURES,
@@ -140,8 +140,7 @@ class TableReader(FileReader):
         if self._hashed or self._columns_of(Kind.TEXT):
             self._encoder = Encoder(len(self._columns_of(Kind.NUMBER)))
             return
-        too_many = f"{self.path} has a column of more than {MOST_CATEGORIES:,} categories"
-        self.categories = {name: Codes(MOST_CATEGORIES, too_many) for name in self._columns_of(Kind.CATEGORY)}
+        self.categories = {name: Codes() for name in self._columns_of(Kind.CATEGORY)}
         self.columns = None if self.categories else tuple(self.features)
 
     def _refuse_type(self, name: str, kind: Any) -> None:
@@ -240,12 +239,11 @@ class TableReader(FileReader):
         X = np.empty((rows, len(names)), dtype=np.float32)
         for index, name in enumerate(names):
             if name in self.categories:
-                try:
-                    X[:, index] = self.categories[name].number(*self._distinct_values(cells[name], name, row), row)
-                except TooManyError:
+                codes = self.categories[name]
+                X[:, index] = codes.number(*self._distinct_values(cells[name], name, row), row)
+                if len(codes.first) > MOST_CATEGORIES:
                     self._hashed.append(name)
-                    self._plan_reading()
-                    raise Again from None
+                    raise Again
             else:
                 X[:, index] = self._numbers(name, cells[name], row)
         wrong = first_not_finite(X)

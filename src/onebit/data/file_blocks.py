@@ -190,8 +190,8 @@ class LineReader(FileReader):
         super().__init__(path, classes, f"{path} has more than {MOST_CLASSES:,} labels: are they classes?")
 
     @abstractmethod
-    def parse_lines(self, lines: Sequence[TextLine]) -> ArrayBlock:
-        """Return a block whose y are labels; raise InputError with the number of a line that cannot be used."""
+    def parse_lines(self, lines: Sequence[str]) -> ArrayBlock:
+        """Return a block whose y are labels; raise InputError if some line, tried alone, cannot be used."""
 
     def row_lines(self) -> Iterator[TextLine]:
         """Yield the lines that hold rows."""
@@ -200,10 +200,22 @@ class LineReader(FileReader):
     def blocks(self) -> Iterator[tuple[ArrayBlock, int]]:
         lines, rows = self.row_lines(), 0
         while chunk := list(islice(lines, LINES)):
-            block = self.parse_lines(chunk)
+            try:
+                block = self.parse_lines([line.text for line in chunk])
+            except InputError:
+                self._refuse_bad_line(chunk)
+                raise
             distinct, which = np.unique(block["y"], return_inverse=True)
             yield {**block, "y": self.labels.number(distinct.tolist(), which, rows)}, chunk[-1].done
             rows += len(chunk)
+
+    def _refuse_bad_line(self, lines: Sequence[TextLine]) -> None:
+        """Raise InputError for the first line that cannot be used, with its number."""
+        for line in lines:
+            try:
+                self.parse_lines([line.text])
+            except InputError as error:
+                raise InputError(f"line {line.number} of {self.path}: {error}") from None
 
     def place(self, row: int) -> str:
         return f"line {next(islice(self.row_lines(), row, None)).number}"

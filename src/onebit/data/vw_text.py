@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from onebit.contract.validation import ClassName
-from onebit.data.file_blocks import ArrayBlock, ArrayStore, LineReader, TextLine
+from onebit.data.file_blocks import ArrayBlock, ArrayStore, LineReader
 from onebit.data.labels import NUMBER, WHOLE, parse_labels
 from onebit.errors import InputError, brief
 
@@ -122,16 +122,13 @@ class VwText(LineReader):
         super().__init__(path, classes)
         self._columns: dict[str, int] = {}
 
-    def parse_lines(self, lines: Sequence[TextLine]) -> ArrayBlock:
+    def parse_lines(self, lines: Sequence[str]) -> ArrayBlock:
         columns: list[int] = []
         values: list[float] = []
         starts, labels = [0], []
         for line in lines:
-            try:
-                example = parse_line(line.text)
-                labels.append(_class_of(example.label))
-            except InputError as error:
-                raise InputError(f"line {line.number} of {self.path}: {error}") from None
+            example = parse_line(line)
+            labels.append(_class_of(example.label))
             number = self._columns.setdefault
             row = sorted((number(name, len(self._columns)), value) for name, value in example.features.items())
             columns += [column for column, _ in row]
