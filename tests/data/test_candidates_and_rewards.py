@@ -225,7 +225,7 @@ def test_the_place_of_a_row_is_looked_for_only_to_refuse_it() -> None:
     listed = ListedCandidates("it", place)
     listed.read(["a|b", "a"], 0)
     assert asked == []
-    with pytest.raises(InputError, match="it lists no candidate in row 3"):
+    with pytest.raises(InputError, match="it in row 3 lists no candidate"):
         listed.read(["a", ""], 2)
     assert asked == [3]
 
@@ -281,14 +281,14 @@ def test_a_large_file_is_converted_with_its_candidates_and_rewards(
 @pytest.mark.parametrize(
     ("cells", "words"),
     [
-        (["rome|oslo", "", "oslo", "rome"], r"'offer' of .* lists no candidate in row 2 \(line 3 of the file\)"),
+        (["rome|oslo", "", "oslo", "rome"], r"'offer' of .* in row 2 \(line 3 of the file\) lists no candidate"),
         (["rome|oslo", "new york|", "oslo", "rome"], r"lacks the label 'oslo' in row 4"),
         (
             ["rome|paris", "new york|", "oslo", "oslo"],
             r"has 'paris' in row 1 .* but the classes are .*'oslo'.* separated by \|, or a JSON list",
         ),
         (["rome|rome", "new york|", "oslo", "oslo"], r"names 'rome' twice in row 1"),
-        (["[1.5]", "new york|", "oslo", "oslo"], r"has 1\.5 in row 1 .* names of classes"),
+        (["[1.5]", "new york|", "oslo", "oslo"], r"in row 1 .* has 1\.5, .* names of classes"),
         (["[rome", "new york|", "oslo", "oslo"], r"in row 1 .* not a JSON list"),
     ],
 )
@@ -309,8 +309,8 @@ def test_bad_cells_are_refused_with_their_row(cells: list[str], words: str, tmp_
         ({"candidates": 2.5}, "candidates is 2.5, but must be a whole number"),
         ({"candidates": "offer"}, "candidates is for columns of a table"),
         ({"candidates": LISTS[:-1]}, "103 rows and 102 sets"),
-        ({"candidates": [[], *LISTS[1:]]}, "candidates lists no candidate in row 0"),
-        ({"candidates": [{"a": 1}, *LISTS[1:]]}, "candidates is {'a': 1} in row 0"),
+        ({"candidates": [[], *LISTS[1:]]}, "candidates in row 0 lists no candidate"),
+        ({"candidates": [{"a": 1}, *LISTS[1:]]}, "candidates in row 0 is {'a': 1}"),
         ({"candidates": np.ones((103, 5), dtype=bool)}, "5 columns of true and false, .* 6 classes"),
         ({"candidates": LISTS, "noise": 0.1}, "noise changes labels.*candidates that are listed"),
         ({"candidates": LISTS, "drift": "abrupt"}, "drift changes labels"),

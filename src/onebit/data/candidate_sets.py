@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -142,7 +141,10 @@ class ListedCandidates:
         members: list[int] = []
         sizes: list[int] = []
         for number, cell in enumerate(cells, row):
-            names = parse_names(cell, self._what, partial(self._place, number))
+            try:
+                names = parse_names(cell)
+            except InputError as error:
+                raise InputError(f"{self._what} in {self._place(number)} {error}") from None
             members += [self._codes.code(name, number) for name in names]
             sizes.append(len(names))
         return np.array(members, dtype=np.int64), np.array(sizes, dtype=np.int64)
@@ -187,13 +189,12 @@ class ListedCandidates:
         return sets
 
 
-def parse_names(cell: Any, what: str, place: Callable[[], str]) -> list[ClassName]:
+def parse_names(cell: Any) -> list[ClassName]:
     """Return the class names in a cell: a list, or text separated by bars or written as a JSON list.
 
-    `what` and `place` are used in messages; `place` is a function because locating a row may mean reading the file
-    again.
+    An InputError is the end of a sentence that begins with what the cell is.
 
-    >>> [parse_names(cell, "it", lambda: "row 1") for cell in ("red|dark blue", "3", '["a|b", 2]')]
+    >>> [parse_names(cell) for cell in ("red|dark blue", "3", '["a|b", 2]')]
     [['red', 'dark blue'], ['3'], ['a|b', 2]]
     """
     given = cell.tolist() if isinstance(cell, np.ndarray | np.generic) else cell
@@ -202,7 +203,7 @@ def parse_names(cell: Any, what: str, place: Callable[[], str]) -> list[ClassNam
             try:
                 given = list(json.loads(given))
             except (ValueError, RecursionError) as error:
-                raise InputError(f"{what} is {brief(given)} in {place()}, which is not a JSON list: {error}") from None
+                raise InputError(f"is {brief(given)}, which is not a JSON list: {error}") from None
         else:
             given = [name for part in given.split("|") if (name := part.strip())]
     elif isinstance(given, int | float) and not isinstance(given, bool):
@@ -210,15 +211,13 @@ def parse_names(cell: Any, what: str, place: Callable[[], str]) -> list[ClassNam
     elif isinstance(given, Iterable) and not isinstance(given, bytes | dict):
         given = list(given)
     if given is None or given == []:
-        raise InputError(f"{what} lists no candidate in {place()}, but must have at least one")
+        raise InputError("lists no candidate, but must have at least one")
     if not isinstance(given, list):
-        raise InputError(f"{what} is {brief(cell)} in {place()}, but must be names {FORMS}")
+        raise InputError(f"is {brief(cell)}, but must be names {FORMS}")
     names = [to_whole(name.item() if isinstance(name, np.generic) else name) for name in given]
     for name in names:
         if isinstance(name, bool) or not isinstance(name, str | int):
-            raise InputError(
-                f"{what} has {brief(name)} in {place()}, but candidates are names of classes: whole numbers or strings"
-            )
+            raise InputError(f"has {brief(name)}, but candidates are names of classes: whole numbers or strings")
     return names
 
 

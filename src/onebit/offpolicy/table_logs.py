@@ -222,7 +222,10 @@ def _parse_round(number: int, row: Mapping[str, Any], columns: LogColumns, with_
     identity = number if cell(columns.id) is None else cell(columns.id)
     among = None  # all classes are candidates
     if cell(columns.among) is not None:
-        among = parse_names(cell(columns.among), f"the column {brief(columns.among)}", lambda: "it")
+        try:
+            among = parse_names(cell(columns.among))
+        except InputError as error:
+            raise InputError(f"the column {brief(columns.among)} {error}") from None
     return Round(
         identity if isinstance(identity, str | int) else str(identity),
         _read_x(row, columns) if with_x else None,
