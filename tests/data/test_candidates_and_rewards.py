@@ -13,7 +13,7 @@ import pytest
 
 from onebit.contract.candidates import candidates_at, is_complete_at
 from onebit.data import streams, synthetic
-from onebit.data.candidate_sets import CandidateDraws, CandidateSets, ListedCandidates
+from onebit.data.candidate_sets import CandidateSets, ListedCandidates, candidate_draws
 from onebit.data.dataset import most_rewarded
 from onebit.data.streams import Stream, stream
 from onebit.engine.schedule import Schedule
@@ -40,7 +40,7 @@ def sets_of(schedule: Schedule) -> list[list[int]]:
 
 def test_drawn_candidates_have_the_label_and_the_others_alike_often() -> None:
     labels = np.zeros(20_000, dtype=np.int64)
-    sets = CandidateDraws(3, 6, 7).next(labels)
+    sets = candidate_draws(3, 6, 7)(labels)
     assert sets.sizes.tolist() == [3] * 20_000
     rows = sets.members.reshape(-1, 3)
     assert (np.diff(rows, axis=1) > 0).all()
@@ -54,7 +54,7 @@ def test_drawn_candidates_have_the_label_and_the_others_alike_often() -> None:
 
 def test_drawn_candidates_are_around_every_label() -> None:
     labels = np.arange(600) % 5
-    sets = CandidateDraws(4, 5, 0).next(labels)
+    sets = candidate_draws(4, 5, 0)(labels)
     assert len(sets.without_label(labels)) == 0
     assert {len(set(row)) for row in sets.members.reshape(-1, 4).tolist()} == {4}
 

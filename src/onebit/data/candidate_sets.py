@@ -86,27 +86,25 @@ def cumulate_sizes(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes, dtype=np.int64)])
 
 
-class CandidateDraws:
-    """Random candidate sets for consecutive rounds: the label and others drawn uniformly."""
+def candidate_draws(size: int, classes: int, seed: int) -> Callable[[NDArray[np.int64]], CandidateSets]:
+    """Return a function from the labels of the next rounds to sets of them and others drawn uniformly."""
+    generator = np.random.default_rng([_CANDIDATES, seed])
 
-    def __init__(self, size: int, classes: int, seed: int) -> None:
-        self._others, self._rest = size - 1, classes - 1
-        self._generator = np.random.default_rng([_CANDIDATES, seed])
-
-    def next(self, labels: NDArray[np.int64]) -> CandidateSets:
-        """Draw the candidate sets of the next rounds, given their labels."""
-        chances = self._generator.random((len(labels), self._others))
-        sets = np.empty((len(labels), self._others + 1), dtype=np.int64)
+    def draw(labels: NDArray[np.int64]) -> CandidateSets:
+        chances = generator.random((len(labels), size - 1))
+        sets = np.empty((len(labels), size), dtype=np.int64)
         others = sets[:, :-1]
         # Floyd's algorithm: draw a number up to `last`; if it was drawn before, take `last` itself.
-        for place, last in enumerate(range(self._rest - self._others, self._rest)):
+        for place, last in enumerate(range(classes - size, classes - 1)):
             drawn = (chances[:, place] * (last + 1)).astype(np.int64)
             again = (others[:, :place] == drawn[:, None]).any(axis=1)
             others[:, place] = np.where(again, last, drawn)
         others += others >= labels[:, None]  # skip the label
         sets[:, -1] = labels
         sets.sort(axis=1)
-        return CandidateSets(sets.ravel(), np.arange(len(sets) + 1) * sets.shape[1])
+        return CandidateSets(sets.ravel(), np.arange(len(sets) + 1) * size)
+
+    return draw
 
 
 def check_size(given: object, classes: int) -> int:

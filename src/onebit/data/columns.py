@@ -88,9 +88,10 @@ class TableReader(FileReader):
         read = [*self.features, *(name for name, kind in self.kinds.items() if kind in ANSWERS)]
         row = 0
         place = {name: index for index, name in enumerate(self.names)}  # a dict, as Arrow searches all names
-        for batch, done in self.table.batches(max(1, min(ROWS, BATCH // len(self.names)))):
-            for start in range(0, batch.num_rows, TEXTS if self._encoder else max(1, batch.num_rows)):
-                part = batch.slice(start, TEXTS) if self._encoder else batch
+        most = max(1, min(ROWS, BATCH // len(self.names)))
+        size = most if self._encoder is None else TEXTS
+        for batch, done in self.table.batches(most):
+            for part in (batch.slice(start, size) for start in range(0, batch.num_rows, size)):
                 cells = {name: part.column(place[name]) for name in read}
                 answers = self._read_answers(cells, part.num_rows, row)
                 if self._encoder is None:

@@ -295,7 +295,5 @@ def text_lines(path: Path) -> Iterator[TextLine]:
         raise InputError(f"line {number} of {path} is not UTF-8 text: save it as that") from None
     except (EOFError, gzip.BadGzipFile) as error:
         raise InputError(f"{path} is damaged: {error}") from None
-    except PermissionError:
-        raise InputError(f"{path} cannot be read: permission denied") from None
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error}") from None
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from None

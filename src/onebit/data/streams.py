@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from onebit.contract.memory import require_memory
 from onebit.contract.parameters import Real, named_parameters, require_known
 from onebit.contract.validation import checked_count, checked_seed
-from onebit.data.candidate_sets import CandidateDraws, check_size
+from onebit.data.candidate_sets import CandidateSets, candidate_draws, check_size
 from onebit.data.dataset import Dataset, describe_long_runs, describe_rows
 from onebit.data.sources import LABEL_BYTES, Source, source_of
 from onebit.data.stream_changes import (
@@ -219,7 +219,7 @@ class Stream:
     def _pieces(self, rows: Iterable[tuple[Dataset, NDArray[np.int64]]], seed: int) -> Iterator[Piece]:
         """Yield consecutive rounds with their labels, after noise and drift, and their candidates."""
         changes: list[LabelChange] = []
-        draws: CandidateDraws | None = None
+        draw: Callable[[NDArray[np.int64]], CandidateSets] | None = None
         for number, (data, order) in enumerate(rows):
             classes = len(data.classes)
             if number == 0 and self.noise:
@@ -227,14 +227,13 @@ class Stream:
             if number == 0 and self.drift is not None:
                 changes.append(rename_labels(self.drift, classes, self.rounds, seed))
             if number == 0 and self.candidates:
-                draws = CandidateDraws(self.candidates, classes, seed)
+                draw = candidate_draws(self.candidates, classes, seed)
             labels = data.y[order] if len(order) else data.y
             for change in changes:
                 labels = change(labels)
-            sets = None if data.candidates is None else data.candidates.select(order)
-            yield Piece(
-                data, order, np.ascontiguousarray(labels, dtype=np.int64), draws.next(labels) if draws else sets
-            )
+            labels = np.ascontiguousarray(labels, dtype=np.int64)
+            listed = None if data.candidates is None else data.candidates.select(order)
+            yield Piece(data, order, labels, draw(labels) if draw else listed)
 
     def _orders(self, rows: int, seed: int) -> Iterator[NDArray[np.int64]]:
         """Yield the row number of each round, in pieces."""
