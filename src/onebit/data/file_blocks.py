@@ -11,6 +11,7 @@ import bz2
 import gzip
 import io
 import shutil
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,7 +27,7 @@ from onebit.contract.validation import ClassName
 from onebit.data.candidate_sets import CandidateSets, cumulate_sizes
 from onebit.data.dataset import Csr, Dataset
 from onebit.data.labels import MOST_CLASSES, Codes, resolve_classes
-from onebit.errors import InputError
+from onebit.errors import InputError, OnebitWarning
 from onebit.features.frames import Names
 
 FileProgress = Callable[[str, int, int], None]  # the current activity, bytes done, total bytes
@@ -244,13 +245,15 @@ def read_into_memory(reader: FileReader, what: str, progress: FileProgress | Non
     """Return the data set of a whole file; `what` says in the calls of `progress` what is done."""
     store = MemoryStore()
     classes, width = fill_store(store, reader, what, progress)
-    return assemble_dataset(store.arrays(), classes, width, reader.columns)
+    return assemble_dataset(store.arrays(), classes, width, reader.columns, reader.note)
 
 
 def assemble_dataset(
-    arrays: Mapping[str, NDArray[Any]], classes: tuple[ClassName, ...], width: int, columns: Names | None
+    arrays: Mapping[str, NDArray[Any]], classes: tuple[ClassName, ...], width: int, columns: Names | None, note: str
 ) -> Dataset:
-    """Return the data set made of the arrays of a filled store."""
+    """Return the data set made of the arrays of a filled store; a note of their reader becomes a warning."""
+    if note:
+        warnings.warn(note, OnebitWarning, stacklevel=2)
     y, rewards = arrays["y"], arrays.get("rewards")
     sets = CandidateSets(arrays["members"], cumulate_sizes(arrays["sizes"])) if "members" in arrays else None
     if "X" in arrays:

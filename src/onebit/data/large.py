@@ -46,10 +46,8 @@ def is_large(path: Path) -> bool:
     return path.stat().st_size > (int(named) if named else usual)
 
 
-def convert_file(
-    path: Path, how: object, reader: Callable[[], FileReader], progress: FileProgress | None
-) -> tuple[Dataset, str]:
-    """Return the data of a large file, mapped from the cache, and the note of its reader.
+def convert_file(path: Path, how: object, reader: Callable[[], FileReader], progress: FileProgress | None) -> Dataset:
+    """Return the data of a large file, mapped from the cache.
 
     `how` holds everything besides the file that determines the result.
     """
@@ -66,7 +64,7 @@ def convert_file(
 
     arrays, facts = _cached_arrays(folder, purpose, convert)
     columns = None if facts["columns"] is None else tuple(facts["columns"])
-    return assemble_dataset(arrays, tuple(facts["classes"]), facts["width"], columns), facts["note"]
+    return assemble_dataset(arrays, tuple(facts["classes"]), facts["width"], columns, facts["note"])
 
 
 def _cached_arrays(

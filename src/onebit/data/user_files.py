@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import warnings
 import zipfile
 from collections.abc import Iterable
 from dataclasses import replace
@@ -25,7 +24,7 @@ from onebit.data.reading import Reading
 from onebit.data.svmlight import Svmlight
 from onebit.data.table_files import FrameTable, ParquetTable, TableFile, excel_table, json_table
 from onebit.data.vw_text import VwText
-from onebit.errors import InputError, MissingExtraError, OnebitError, OnebitWarning, brief
+from onebit.errors import InputError, MissingExtraError, OnebitError, brief
 from onebit.features.frames import narwhals_frame
 
 JSON_LINES = (".jsonl", ".jsonl.gz")
@@ -72,13 +71,8 @@ def read_file(
         return dataset_from_arrays(load_arrays(path), path, classes, reading)
     if is_large(path):
         how = (reading.described(), classes)
-        data, note = convert_file(path, how, lambda: _reader(path, reading, classes), progress)
-    else:
-        reader = _reader(path, reading, classes)
-        data, note = read_into_memory(reader, f"reading {path.name}", progress), reader.note
-    if note:
-        warnings.warn(note, OnebitWarning, stacklevel=2)
-    return data
+        return convert_file(path, how, lambda: _reader(path, reading, classes), progress)
+    return read_into_memory(_reader(path, reading, classes), f"reading {path.name}", progress)
 
 
 def _reader(path: Path, reading: Reading, classes: tuple[ClassName, ...] | None) -> FileReader:
@@ -123,10 +117,7 @@ def read_frame(frame: Any, answers: Answers | None, reading: Reading, classes: I
         raise unreadable(Path("the frame"), error) from None
     if answers is not None:
         answers.refuse_unmatched(table)
-    reader = TableReader(FrameTable(table), reading, classes, answers)
-    data = read_into_memory(reader, "reading the frame")
-    if reader.note:
-        warnings.warn(reader.note, OnebitWarning, stacklevel=2)
+    data = read_into_memory(TableReader(FrameTable(table), reading, classes, answers), "reading the frame")
     if answers is None:
         return data
     return replace(data, rewards=answers.rewards, candidates=answers.candidates or data.candidates)
