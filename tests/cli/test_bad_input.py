@@ -42,7 +42,7 @@ BAD = {
     ),
     "no such label": (
         ["run", "table.csv", "--label", "zz"],
-        "onebit: there is no column 'zz' in table.csv, whose columns are 'a', 'b', 'label'\n",
+        "onebit: there is no column 'zz' in table.csv to be the label; known are: a, b, label\n",
     ),
     "one of many columns": (["run", "wide.csv", "--drop", "zz"], ", c048, c049 and 951 more\n"),
     "results in a file": (

@@ -19,4 +19,4 @@ def read(
     **said: Any,
 ) -> Dataset:
     """A file of labelled rows; `said` is what is said of its columns."""
-    return read_file(Path(path), Reading.of(**said), classes, progress)
+    return read_file(Path(path), Reading(**said), classes, progress)

@@ -13,7 +13,7 @@ import pytest
 
 from onebit.contract.candidates import candidates_at, is_complete_at
 from onebit.data import streams, synthetic
-from onebit.data.candidate_sets import CandidateDraws, CandidateSets, ListedCandidates
+from onebit.data.candidate_sets import CandidateSets, ListedCandidates, candidate_draws
 from onebit.data.dataset import most_rewarded
 from onebit.data.streams import Stream, stream
 from onebit.engine.schedule import Schedule
@@ -40,7 +40,7 @@ def sets_of(schedule: Schedule) -> list[list[int]]:
 
 def test_drawn_candidates_have_the_label_and_the_others_alike_often() -> None:
     labels = np.zeros(20_000, dtype=np.int64)
-    sets = CandidateDraws(3, 6, 7).next(labels)
+    sets = candidate_draws(3, 6, 7)(labels)
     assert sets.sizes.tolist() == [3] * 20_000
     rows = sets.members.reshape(-1, 3)
     assert (np.diff(rows, axis=1) > 0).all()
@@ -54,7 +54,7 @@ def test_drawn_candidates_have_the_label_and_the_others_alike_often() -> None:
 
 def test_drawn_candidates_are_around_every_label() -> None:
     labels = np.arange(600) % 5
-    sets = CandidateDraws(4, 5, 0).next(labels)
+    sets = candidate_draws(4, 5, 0)(labels)
     assert len(sets.without_label(labels)) == 0
     assert {len(set(row)) for row in sets.members.reshape(-1, 4).tolist()} == {4}
 
@@ -225,7 +225,7 @@ def test_the_place_of_a_row_is_looked_for_only_to_refuse_it() -> None:
     listed = ListedCandidates("it", place)
     listed.read(["a|b", "a"], 0)
     assert asked == []
-    with pytest.raises(InputError, match="it lists no candidate in row 3"):
+    with pytest.raises(InputError, match="it in row 3 lists no candidate"):
         listed.read(["a", ""], 2)
     assert asked == [3]
 
@@ -281,14 +281,14 @@ def test_a_large_file_is_converted_with_its_candidates_and_rewards(
 @pytest.mark.parametrize(
     ("cells", "words"),
     [
-        (["rome|oslo", "", "oslo", "rome"], r"'offer' of .* lists no candidate in row 2 \(line 3 of the file\)"),
+        (["rome|oslo", "", "oslo", "rome"], r"'offer' of .* in row 2 \(line 3 of the file\) lists no candidate"),
         (["rome|oslo", "new york|", "oslo", "rome"], r"lacks the label 'oslo' in row 4"),
         (
             ["rome|paris", "new york|", "oslo", "oslo"],
             r"has 'paris' in row 1 .* but the classes are .*'oslo'.* separated by \|, or a JSON list",
         ),
         (["rome|rome", "new york|", "oslo", "oslo"], r"names 'rome' twice in row 1"),
-        (["[1.5]", "new york|", "oslo", "oslo"], r"has 1\.5 in row 1 .* names of classes"),
+        (["[1.5]", "new york|", "oslo", "oslo"], r"in row 1 .* has 1\.5, .* names of classes"),
         (["[rome", "new york|", "oslo", "oslo"], r"in row 1 .* not a JSON list"),
     ],
 )
@@ -309,12 +309,12 @@ def test_bad_cells_are_refused_with_their_row(cells: list[str], words: str, tmp_
         ({"candidates": 2.5}, "candidates is 2.5, but must be a whole number"),
         ({"candidates": "offer"}, "candidates is for columns of a table"),
         ({"candidates": LISTS[:-1]}, "103 rows and 102 sets"),
-        ({"candidates": [[], *LISTS[1:]]}, "candidates lists no candidate in row 0"),
-        ({"candidates": [{"a": 1}, *LISTS[1:]]}, "candidates is {'a': 1} in row 0"),
+        ({"candidates": [[], *LISTS[1:]]}, "candidates in row 0 lists no candidate"),
+        ({"candidates": [{"a": 1}, *LISTS[1:]]}, "candidates in row 0 is {'a': 1}"),
         ({"candidates": np.ones((103, 5), dtype=bool)}, "5 columns of true and false, .* 6 classes"),
         ({"candidates": LISTS, "noise": 0.1}, "noise changes labels.*candidates that are listed"),
         ({"candidates": LISTS, "drift": "abrupt"}, "drift changes labels"),
-        ({"corrected": 1.5}, "corrected is 1.5, but must be a share of the rounds from 0 to 1"),
+        ({"corrected": 1.5}, r"corrected is 1.5, but must be in \[0, 1\]"),
         ({"corrected": float("nan")}, "corrected is nan"),
         ({"corrected": True}, "corrected is True"),
         ({"rewards": R}, "y and rewards were both given"),

@@ -274,3 +274,31 @@ def test_prepared_rows_of_a_conversion_are_kept_beside_it(tmp_path: Path, cache:
     assert isinstance(first.data, np.memmap)
     assert np.array_equal(first.data, again.data)
     assert len(folders(cache)) == 2
+
+
+@pytest.mark.parametrize("kind", ["refused", "full"])
+def test_a_preparation_that_fails_leaves_nothing(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    path = made(tmp_path, "t.svm")
+    converted = read(path)
+    if kind == "full":
+        monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=0))
+        sentence = refused(lambda: source_of(path, prepare="unit-norm"))
+        assert "not enough space" in sentence
+        assert "for the prepared rows" in sentence
+    else:
+        assert "not for sparse rows" in refused(lambda: source_of(path, prepare="scale,standard"))
+    assert len(folders(cache)) == 1
+    assert read(path).rows == converted.rows
+
+
+def test_prepared_rows_that_cannot_be_written_are_refused(tmp_path: Path, cache: Path) -> None:
+    path = made(tmp_path, "t.svm")
+    read(path)
+    (lock,) = (file for file in cache.iterdir() if not file.is_dir())
+    lock.unlink()
+    lock.mkdir()  # no file can be opened there
+    sentence = refused(lambda: source_of(path, prepare="unit-norm"))
+    assert f"{cache} cannot be written for the prepared rows" in sentence
+    assert "ONEBIT_CACHE" in sentence

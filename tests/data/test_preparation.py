@@ -20,6 +20,7 @@ from onebit.checks.examples import refused
 from onebit.contract.options import Options
 from onebit.data import row_blocks as blocks
 from onebit.data.dataset import Csr
+from onebit.data.file_blocks import FileStore
 from onebit.data.preparation import STEPS, parse_steps, prepare_rows
 from onebit.features.features import Features
 from onebit.spaces.kernels import Kernel
@@ -138,39 +139,30 @@ def test_blocks_of_any_size_give_the_same(monkeypatch: pytest.MonkeyPatch, rows:
 def test_files_hold_what_memory_would(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: tuple[str, ...]) -> None:
     monkeypatch.setattr(blocks, "BLOCK_ROWS", 13)
     table = counts()
-    result = prepare_rows(table, steps, tmp_path / "dense" / "deep")
+    result = prepare_rows(table, steps, files(tmp_path / "dense"))
     assert isinstance(result, np.memmap)
     assert np.array_equal(result, prepare_rows(table, steps))
-    assert np.array_equal(np.load(tmp_path / "dense" / "deep" / "X.npy"), result)
-    mapped, expected = prepare_rows(csr(table), steps, tmp_path / "sparse"), prepare_rows(csr(table), steps)
+    assert np.array_equal(np.load(tmp_path / "dense" / "X.npy"), result)
+    mapped, expected = prepare_rows(csr(table), steps, files(tmp_path / "sparse")), prepare_rows(csr(table), steps)
     for name in ("data", "indices", "indptr"):
         assert isinstance(getattr(mapped, name), np.memmap)
         assert np.array_equal(getattr(mapped, name), getattr(expected, name))
         assert getattr(mapped, name).dtype == getattr(expected, name).dtype
     assert sorted(path.name for path in (tmp_path / "sparse").iterdir()) == ["data.npy", "indices.npy", "indptr.npy"]
-    assert (dense(prepare_rows(scipy.sparse.csr_matrix(table), steps, tmp_path / "scipy")) == dense(expected)).all()
+    matrix = scipy.sparse.csr_matrix(table)
+    assert (dense(prepare_rows(matrix, steps, files(tmp_path / "scipy"))) == dense(expected)).all()
+
+
+def files(folder: Path) -> FileStore:
+    folder.mkdir()
+    return FileStore(folder, "for the prepared rows")
 
 
 def test_rows_without_a_stored_value_have_files_too(tmp_path: Path) -> None:
     empty = csr(np.zeros((3, 4)))
-    assert dense(prepare_rows(empty, "scale,unit-norm,tf-idf", tmp_path)).tolist() == [[0.0] * 4] * 3
-    assert dense(prepare_rows(empty, "bias", tmp_path)).tolist() == [[0.0] * 4 + [1.0]] * 3
-
-
-def test_a_table_may_be_replaced_by_its_own_preparation(tmp_path: Path) -> None:
-    np.save(tmp_path / "X.npy", counts())
-    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
-    result = prepare_rows(mapped, "unit-norm", tmp_path)
-    assert np.array_equal(mapped, counts())
-    assert np.array_equal(result, prepare_rows(counts(), "unit-norm"))
-
-
-def test_a_refusal_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "BLOCK_ROWS", 10)
-    table = counts().astype(float)
-    table[55, 2] = np.nan
-    assert "row 55, column 2" in refused(lambda: prepare_rows(table, "unit-norm", tmp_path))
-    assert list(tmp_path.iterdir()) == []
+    zeros = prepare_rows(empty, "scale,unit-norm,tf-idf", files(tmp_path / "zeros"))
+    assert dense(zeros).tolist() == [[0.0] * 4] * 3
+    assert dense(prepare_rows(empty, "bias", files(tmp_path / "bias"))).tolist() == [[0.0] * 4 + [1.0]] * 3
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.bool_, np.int32, np.float16, np.float32, np.float64])
@@ -346,11 +338,6 @@ def test_tf_idf_takes_counts_only() -> None:
 )
 def test_what_cannot_be_prepared_is_refused(X: Any, steps: str, words: str) -> None:
     assert words in refused(lambda: prepare_rows(X, steps))
-
-
-def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    assert "cannot be written" in refused(lambda: prepare_rows(counts(), "scale", tmp_path / "file"))
 
 
 # --- features of kernels -------------------------------------------------------------------------------------------------

@@ -527,7 +527,7 @@ BAD: list[tuple[dict[str, Any], list[str]]] = [
     ({"rounds": True}, ["rounds is True"]),
     ({"rounds": 1.5}, ["rounds is 1.5"]),
     ({"order": "shuffel"}, ["'shuffel'", "'shuffle'"]),
-    ({"noise": 1.0}, ["noise is 1.0", "not including, 1"]),
+    ({"noise": 1.0}, ["noise is 1.0", "in [0, 1)"]),
     ({"noise": -0.1}, ["noise is -0.1"]),
     ({"noise": float("nan")}, ["noise is nan"]),
     ({"noise": "0.1"}, ["noise is '0.1'"]),

@@ -12,8 +12,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from onebit.checks.examples import refused
-from onebit.data import source_of, stream
-from onebit.data.dataset import label_rows
+from onebit.data import Dataset, source_of, stream
 from onebit.data.sources import GENERATORS
 from onebit.data.synthetic import (
     synnonsep9,
@@ -182,6 +181,10 @@ def test_rounds_that_are_none_are_refused(rounds: Any) -> None:
 # --- labels ------------------------------------------------------------------------------------------------------------
 
 
+def labelled(X: Any, y: Any, classes: Any) -> Dataset:
+    return source_of(X, y, classes=classes).make(0, 0)
+
+
 @pytest.mark.parametrize(
     ("y", "classes", "indices"),
     [
@@ -195,15 +198,15 @@ def test_rounds_that_are_none_are_refused(rounds: Any) -> None:
     ],
 )
 def test_labels_of_any_name_are_classes_in_order(y: Any, classes: tuple[Any, ...], indices: list[int]) -> None:
-    data = label_rows(np.eye(3), y, None)
+    data = labelled(np.eye(3), y, None)
     assert data.classes == classes
     assert [type(name) for name in data.classes] == [type(name) for name in classes]
     assert data.y.tolist() == indices
 
 
 def test_given_classes_keep_their_order_and_kind() -> None:
-    assert label_rows(np.eye(2), ["b", "a"], ["b", "c", "a"]).y.tolist() == [0, 2]
-    mixed = label_rows(np.eye(3), [0, "a", 0], [0, "a"])
+    assert labelled(np.eye(2), ["b", "a"], ["b", "c", "a"]).y.tolist() == [0, 2]
+    mixed = labelled(np.eye(3), [0, "a", 0], [0, "a"])
     assert mixed.y.tolist() == [0, 1, 0]
     assert mixed.classes == (0, "a")
 
@@ -232,17 +235,17 @@ def test_given_classes_keep_their_order_and_kind() -> None:
     ids=repr,
 )
 def test_bad_labels_are_refused_with_their_place(y: Any, words: str) -> None:
-    assert words in refused(lambda: label_rows(np.eye(3), y, None))
+    assert words in refused(lambda: labelled(np.eye(3), y, None))
 
 
 def test_a_label_outside_the_classes_is_refused_with_its_place() -> None:
-    assert "y[1] is 'c'" in refused(lambda: label_rows(np.eye(3), ["a", "c", "b"], ["a", "b"]))
-    assert "y[2] is 7" in refused(lambda: label_rows(np.eye(3), [0, 1, 7], range(3)))
+    assert "y[1] is 'c'" in refused(lambda: labelled(np.eye(3), ["a", "c", "b"], ["a", "b"]))
+    assert "y[2] is 7" in refused(lambda: labelled(np.eye(3), [0, 1, 7], range(3)))
 
 
 @pytest.mark.parametrize("X", [5.0, np.array(5.0), None, len], ids=["number", "array", "none", "function"])
 def test_rows_that_are_none_are_refused(X: Any) -> None:
-    assert "row" in refused(lambda: label_rows(X, [0, 1], None))
+    assert "row" in refused(lambda: labelled(X, [0, 1], None))
 
 
 # --- files -------------------------------------------------------------------------------------------------------------

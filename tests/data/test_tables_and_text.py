@@ -170,6 +170,33 @@ def test_more_than_a_thousand_categories_are_hashed_wherever_they_are_found(tmp_
     assert data.y.tolist() == [row % 2 for row in range(count)]
 
 
+@pytest.mark.parametrize("limit", ["", "1"], ids=["held", "mapped"])
+def test_categories_that_become_too_many_late_in_a_file_are_hashed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    """The file is read again from the start, and what was read of it before leaves no trace."""
+    monkeypatch.setenv("ONEBIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("ONEBIT_LARGE_FILE", limit)
+    early, late = 200_000, MOST_CATEGORIES + 100
+    towns = [f"town {row % 10 if row < early else row}" for row in range(early + late)]
+    rows = [f"{town},{number % 3},{number % 2}" for number, town in enumerate(towns)]
+    path = tmp_path / "towns.csv"
+    path.write_text("\n".join(["town,size,label", *rows, ""]))
+    with pytest.warns(OnebitWarning, match="the many values of 'town' are hashed"):
+        data = read(path, categorical=["town"])
+    assert data.y.tolist() == [row % 2 for row in range(early + late)]
+    assert data.X.shape[0] == len(towns) == len(data.X.indptr) - 1
+    assert MOST_CATEGORIES < data.X.shape[1] <= 1 + len(set(towns))
+    assert (
+        data.X.indptr[-1]
+        == len(data.X.data)
+        == len(data.X.indices)
+        == sum(1 + (row % 3 > 0) for row in range(len(towns)))
+    )
+    path.write_text("\n".join(["town,size,label", *rows, "elsewhere,1,2", ""]))
+    assert "and nowhere else" in refused(lambda: read(path, categorical=["town"]))
+
+
 def test_a_large_file_gives_what_a_small_one_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path, tickets(5000))
     small = quietly(path, label="team")

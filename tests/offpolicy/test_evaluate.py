@@ -16,6 +16,7 @@ import onebit
 from onebit.errors import OnebitError
 from onebit.learner.learner import Learner, copy_learner
 from onebit.offpolicy import Round, evaluate
+from onebit.offpolicy.estimates import RoundBlock, Scores, Trust, score_block
 from tests.offpolicy.logs import drawn_log, gaussians, greedy_chances, played_log, progressive_truth
 from tests.slow import ON_DEMAND
 
@@ -284,12 +285,20 @@ def test_progress_is_told_of_every_round() -> None:
     assert told == [1000, 1000, 500]
 
 
-def test_many_classes_are_scored_in_small_blocks() -> None:
+def test_many_classes_are_scored_in_small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     classes = 3000
     log = [Round(n, [1.0], n, n % 2 == 0, 1 / classes) for n in range(700)]
+    sizes: list[int] = []
+
+    def score(block: RoundBlock, trust: Trust) -> Scores:
+        sizes.append(len(block.labels))
+        return score_block(block, trust)
+
+    monkeypatch.setattr("onebit.offpolicy.evaluation.score_block", score)
     told: list[int] = []
     found = evaluate(onebit.BPA(classes=classes), log, progress=told.append)
-    assert told == [333, 333, 34]
+    assert sizes == [333, 333, 34]
+    assert told == [700]
     assert found.rounds == 700
 
 

@@ -221,7 +221,7 @@ REFUSED: dict[str, tuple[dict[str, list[Any]], dict[str, Any]]] = {
     ),
     "'reward' .* must not see": ({"right": [1] * 4, "reward": [1] * 4}, {"x": ["reward"], "right": None}),
     "row 1 .*not a JSON list": ({"offered": ["[news"] * 4}, {"x": ["age"], "among": "offered"}),
-    "row 1 .*the column 'offered' lists no candidate in it": (
+    "row 1 .*the column 'offered' lists no candidate": (
         {"offered": ["|"] * 4},
         {"x": ["age"], "among": "offered"},
     ),

@@ -90,7 +90,7 @@ def show(comparison: Comparison) -> None:
             title = f"{stream.name}: {runs} x {stream.rounds:,} rounds, {order}"
             caption = f"±: 95 % interval of the mean over runs. rounds/s: {describe_speed(result.summaries)}."
             print_table(replace(error_table(result), title=title), roomy=ROOMY, caption=caption)
-            for note in filter(None, (stream.about, stream.caveat and f"but {stream.caveat}", stream.source.note)):
+            for note in filter(None, (stream.about, stream.caveat and f"but {stream.caveat}")):
                 print_note(note)
     if comparison.finding:
         print_note(comparison.finding.replace("`", ""))

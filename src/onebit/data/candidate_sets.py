@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from onebit.data.labels import Codes, to_number, to_whole
 from onebit.errors import InputError, brief
 
 _CANDIDATES = 25  # number of the generator seeded by a run; `onebit.data.streams` uses others
-_NONE = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +31,8 @@ class CandidateSets:
     @classmethod
     def concatenate(cls, parts: Sequence[CandidateSets]) -> CandidateSets:
         """Concatenate several collections of sets."""
-        sizes = np.concatenate([_NONE, *(part.sizes for part in parts)])
-        return cls(np.concatenate([_NONE, *(part.members for part in parts)]), cumulate_sizes(sizes))
+        sizes = np.concatenate([part.sizes for part in parts])
+        return cls(np.concatenate([part.members for part in parts]), cumulate_sizes(sizes))
 
     @property
     def count(self) -> int:
@@ -88,27 +86,25 @@ def cumulate_sizes(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes, dtype=np.int64)])
 
 
-class CandidateDraws:
-    """Random candidate sets for consecutive rounds: the label and others drawn uniformly."""
+def candidate_draws(size: int, classes: int, seed: int) -> Callable[[NDArray[np.int64]], CandidateSets]:
+    """Return a function from the labels of the next rounds to sets of them and others drawn uniformly."""
+    generator = np.random.default_rng([_CANDIDATES, seed])
 
-    def __init__(self, size: int, classes: int, seed: int) -> None:
-        self._others, self._rest = size - 1, classes - 1
-        self._generator = np.random.default_rng([_CANDIDATES, seed])
-
-    def next(self, labels: NDArray[np.int64]) -> CandidateSets:
-        """Draw the candidate sets of the next rounds, given their labels."""
-        chances = self._generator.random((len(labels), self._others))
-        sets = np.empty((len(labels), self._others + 1), dtype=np.int64)
+    def draw(labels: NDArray[np.int64]) -> CandidateSets:
+        chances = generator.random((len(labels), size - 1))
+        sets = np.empty((len(labels), size), dtype=np.int64)
         others = sets[:, :-1]
         # Floyd's algorithm: draw a number up to `last`; if it was drawn before, take `last` itself.
-        for place, last in enumerate(range(self._rest - self._others, self._rest)):
+        for place, last in enumerate(range(classes - size, classes - 1)):
             drawn = (chances[:, place] * (last + 1)).astype(np.int64)
             again = (others[:, :place] == drawn[:, None]).any(axis=1)
             others[:, place] = np.where(again, last, drawn)
         others += others >= labels[:, None]  # skip the label
         sets[:, -1] = labels
         sets.sort(axis=1)
-        return CandidateSets(sets.ravel(), np.arange(len(sets) + 1) * sets.shape[1])
+        return CandidateSets(sets.ravel(), np.arange(len(sets) + 1) * size)
+
+    return draw
 
 
 def check_size(given: object, classes: int) -> int:
@@ -143,7 +139,10 @@ class ListedCandidates:
         members: list[int] = []
         sizes: list[int] = []
         for number, cell in enumerate(cells, row):
-            names = parse_names(cell, self._what, partial(self._place, number))
+            try:
+                names = parse_names(cell)
+            except InputError as error:
+                raise InputError(f"{self._what} in {self._place(number)} {error}") from None
             members += [self._codes.code(name, number) for name in names]
             sizes.append(len(names))
         return np.array(members, dtype=np.int64), np.array(sizes, dtype=np.int64)
@@ -188,13 +187,12 @@ class ListedCandidates:
         return sets
 
 
-def parse_names(cell: Any, what: str, place: Callable[[], str]) -> list[ClassName]:
+def parse_names(cell: Any) -> list[ClassName]:
     """Return the class names in a cell: a list, or text separated by bars or written as a JSON list.
 
-    `what` and `place` are used in messages; `place` is a function because locating a row may mean reading the file
-    again.
+    An InputError is the end of a sentence that begins with what the cell is.
 
-    >>> [parse_names(cell, "it", lambda: "row 1") for cell in ("red|dark blue", "3", '["a|b", 2]')]
+    >>> [parse_names(cell) for cell in ("red|dark blue", "3", '["a|b", 2]')]
     [['red', 'dark blue'], ['3'], ['a|b', 2]]
     """
     given = cell.tolist() if isinstance(cell, np.ndarray | np.generic) else cell
@@ -203,7 +201,7 @@ def parse_names(cell: Any, what: str, place: Callable[[], str]) -> list[ClassNam
             try:
                 given = list(json.loads(given))
             except (ValueError, RecursionError) as error:
-                raise InputError(f"{what} is {brief(given)} in {place()}, which is not a JSON list: {error}") from None
+                raise InputError(f"is {brief(given)}, which is not a JSON list: {error}") from None
         else:
             given = [name for part in given.split("|") if (name := part.strip())]
     elif isinstance(given, int | float) and not isinstance(given, bool):
@@ -211,15 +209,13 @@ def parse_names(cell: Any, what: str, place: Callable[[], str]) -> list[ClassNam
     elif isinstance(given, Iterable) and not isinstance(given, bytes | dict):
         given = list(given)
     if given is None or given == []:
-        raise InputError(f"{what} lists no candidate in {place()}, but must have at least one")
+        raise InputError("lists no candidate, but must have at least one")
     if not isinstance(given, list):
-        raise InputError(f"{what} is {brief(cell)} in {place()}, but must be names {FORMS}")
+        raise InputError(f"is {brief(cell)}, but must be names {FORMS}")
     names = [to_whole(name.item() if isinstance(name, np.generic) else name) for name in given]
     for name in names:
         if isinstance(name, bool) or not isinstance(name, str | int):
-            raise InputError(
-                f"{what} has {brief(name)} in {place()}, but candidates are names of classes: whole numbers or strings"
-            )
+            raise InputError(f"has {brief(name)}, but candidates are names of classes: whole numbers or strings")
     return names
 
 

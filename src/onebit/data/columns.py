@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.validation import ClassName
 from onebit.data.candidate_sets import ListedCandidates
-from onebit.data.dataset import REWARD, most_rewarded, refuse_out_of_range
-from onebit.data.file_blocks import CHUNK, Again, ArrayBlock, ArrayStore, FileReader
-from onebit.data.labels import MOST_CLASSES, NUMBER, Codes, TooManyError, parse_labels
+from onebit.data.dataset import REWARD, Answers, most_rewarded, refuse_out_of_range
+from onebit.data.file_blocks import CHUNK, Again, ArrayBlock, ArrayStore, FileReader, replace_values
+from onebit.data.labels import MOST_CLASSES, NUMBER, Codes, parse_labels
 from onebit.data.reading import (
-    LEFT_OUT,
+    ANSWERS,
+    FEATURES,
     Kind,
     Reading,
     describe_kinds,
@@ -28,11 +29,11 @@ from onebit.data.reading import (
 )
 from onebit.data.table_files import TableFile, cast_texts, format_cell, number_type, trim_numbers
 from onebit.data.texts import Encoder, Entries, join_entries
-from onebit.errors import InputError, brief, nearest
+from onebit.errors import InputError, brief
+from onebit.features.rows import first_not_finite
 
 MOST_CATEGORIES = 1000  # values of a column that get one 0/1 column each; with more, they are hashed
 BATCH = 1 << 20  # approximate number of cells in a batch
-REWARDS = "a reward"
 ROWS = 1 << 16  # most rows in a batch
 TEXTS = 1 << 12  # rows with texts that are encoded at a time
 
@@ -41,7 +42,8 @@ class TableReader(FileReader):
     """A reader of a table: finds the label, and turns all other columns into features.
 
     Without text X is dense: the features in order, with one 0/1 column per value of a categorical feature. With text,
-    or with categories of very many values, X is sparse: first the numbers, then all hashed features. `label_names` are the labels by code if the label column holds codes.
+    or with categories of very many values, X is sparse: first the numbers, then all hashed features. With `answers` no
+    column holds the label.
     """
 
     def __init__(
@@ -49,51 +51,31 @@ class TableReader(FileReader):
         table: TableFile,
         reading: Reading,
         classes: Iterable[ClassName] | None,
-        label_names: Sequence[ClassName] | None = None,
+        answers: Answers | None = None,
     ) -> None:
-        self.table, self._label_names = table, label_names
+        self.table, self.names, self._given = table, table.names, answers
         path, names = table.path, table.names
         refuse_bad_header(path, names)
-        self.rewards = reward_columns(path, names, reading, classes) if reading.rewards else None
-        self.label = None if self.rewards else label_column(path, names, reading.label)
+        self.rewards = reward_columns(path, names, reading, classes) if reading.rewards else {}
+        self.label = None if self.rewards or answers else label_column(path, names, reading.label)
         too_many = f"the column {self.label!r} of {path} has more than {MOST_CLASSES:,} values: is it the label?"
         super().__init__(path, classes, too_many)
-        self.candidates = None if reading.candidates is None else known_column(path, names, reading.candidates)
-        self._answer_columns = dict.fromkeys(
-            self.rewards.columns if self.rewards else [], REWARDS
-        )  # read, but no features
-        if self.label is not None:
-            self._answer_columns[self.label] = "the label"
-        if self.candidates is not None:
-            if self.candidates in self._answer_columns:
-                self._refuse_second_use(self.candidates, "candidates")
-            self._answer_columns[self.candidates] = "candidates"
-        self._listed = self._new_candidates()
-        self.reading = reading
-        self.kinds: dict[str, Kind] = {}  # of the features, once determined
-        declared = {"text": Kind.TEXT, "categorical": Kind.CATEGORY, "numeric": Kind.NUMBER}
-        self._declared: dict[str, Kind | None] = {}  # None if a column is dropped
-        for what in (*declared, "drop"):
-            for name in getattr(reading, what):
-                purpose = "dropped" if what == "drop" else what
-                if name not in names:
-                    raise InputError(
-                        f"there is no column {brief(name)} in {path} to be {purpose}; {nearest(str(name), names)}"
-                    )
-                if name in self._answer_columns:
-                    self._refuse_second_use(name, purpose)
-                if name in self._declared:
-                    raise InputError(
-                        f"the column {brief(name)} of {path} is named twice, the second time to be {purpose}"
-                    )
-                self._declared[name] = declared.get(what)
-        self.names = names
-        self._text_types: dict[str, Any] = {}  # of columns of texts that stand for numbers
-        if self.rewards is not None:
+        self.candidates = reading.candidates
+        self._listed = ListedCandidates(f"the column {brief(self.candidates)} of {path}", table.place)
+        self._declared: dict[str, Kind] = {}  # by the user
+        self._declare(self.rewards, Kind.REWARD)
+        self._declare([self.label] if self.label is not None else [], Kind.LABEL)
+        self._declare([self.candidates] if self.candidates is not None else [], Kind.CANDIDATES, "candidates")
+        self._declare(reading.text, Kind.TEXT, "text")
+        self._declare(reading.categorical, Kind.CATEGORY, "categorical")
+        self._declare(reading.numeric, Kind.NUMBER, "numeric")
+        self._declare(reading.drop, Kind.DROPPED, "dropped")
+        if self.rewards:
             self._refuse_leak()
-        if all(name in self._answer_columns or self._declared.get(name, Kind.NUMBER) is None for name in names):
-            raise InputError(f"{path} has no column but {self._answers}, and needs at least one feature")
-        self._guessed: dict[str, Kind] = {}
+        if all(self._declared.get(name) in (*ANSWERS, Kind.DROPPED) for name in names):
+            raise InputError(f"{path} has no column but {self._beside}, and needs at least one feature")
+        self.kinds: dict[str, Kind] = {}  # of all columns, once determined
+        self._text_types: dict[str, Any] = {}  # of columns of texts that stand for numbers
         self._hashed: list[str] = []  # categorical columns with very many values
         self.features: list[str] = []
         self.categories: dict[str, Codes] = {}
@@ -102,60 +84,64 @@ class TableReader(FileReader):
     def blocks(self) -> Iterator[tuple[ArrayBlock, int]]:
         if not self.kinds:
             self._determine_kinds()
-        row = stored = 0
+        self._plan_reading()
+        read = [*self.features, *(name for name, kind in self.kinds.items() if kind in ANSWERS)]
+        row = 0
         place = {name: index for index, name in enumerate(self.names)}  # a dict, as Arrow searches all names
-        for batch, done in self.table.batches(max(1, min(ROWS, BATCH // len(self.names)))):
-            for start in range(0, batch.num_rows, TEXTS if self._encoder else max(1, batch.num_rows)):
-                part = batch.slice(start, TEXTS) if self._encoder else batch
-                cells = {name: part.column(place[name]) for name in [*self.features, *self._answer_columns]}
+        most = max(1, min(ROWS, BATCH // len(self.names)))
+        size = most if self._encoder is None else TEXTS
+        for batch, done in self.table.batches(most):
+            for part in (batch.slice(start, size) for start in range(0, batch.num_rows, size)):
+                cells = {name: part.column(place[name]) for name in read}
                 answers = self._read_answers(cells, part.num_rows, row)
                 if self._encoder is None:
                     yield {"X": self._dense(self.features, cells, part.num_rows, row), **answers}, done
                 else:
-                    values, columns, starts = self._sparse(self._encoder, cells, part.num_rows, row)
-                    ends = starts + stored
-                    rows = {"data": values, "indices": columns, "indptr": ends if row == 0 else ends[1:]}
-                    yield rows | answers, done
-                    stored += len(values)
+                    yield {**self._sparse(self._encoder, cells, part.num_rows, row), **answers}, done
                 row += part.num_rows
 
     # --- kinds of columns ---------------------------------------------------------------------------------------------
+
+    def _declare(self, names: Iterable[str], kind: Kind, purpose: str = "") -> None:
+        """Note what columns are; raise InputError for one that does not exist, or was declared before."""
+        for name in names:
+            known = self._declared.get(known_column(self.path, self.names, name, purpose))
+            if known is not None:
+                again = f"is named twice, the second time to be {purpose}"
+                why = f"is {known.value}, and cannot be {purpose} as well" if known in ANSWERS else again
+                raise InputError(f"the column {brief(name)} of {self.path} {why}")
+            self._declared[name] = kind
 
     def _determine_kinds(self) -> None:
         """Determine the kind of each column from its declaration or else from its first values."""
         sample = self.table.sample()
         for index, name in enumerate(self.names):
+            self.kinds[name] = self._declared.get(name, Kind.NUMBER)
             if sample is not None:
                 self._refuse_type(name, sample.column(index).type)
-            if name in self._answer_columns:
-                continue
-            kind = self._declared.get(name, Kind.NUMBER)
-            if name not in self._declared and sample is not None:
-                kind = guess_kind(name, sample.column(index), name in self.table.mixed, self.table.decimal)
-                if kind is not Kind.NUMBER:
-                    self._guessed[name] = kind
-            if kind is not None:
-                self.kinds[name] = kind
-        self._plan_reading()
+                if name not in self._declared:
+                    mixed = name in self.table.mixed
+                    self.kinds[name] = guess_kind(name, sample.column(index), mixed, self.table.decimal)
 
     def _plan_reading(self) -> None:
         """Prepare to read the file from the start with the current kinds of columns."""
-        self.note = describe_kinds(self.path.name, self._guessed, self._hashed)
-        self.features = [name for name, kind in self.kinds.items() if kind not in LEFT_OUT]
+        self.features = [name for name, kind in self.kinds.items() if kind in FEATURES]
+        guessed = {
+            name: kind for name, kind in self.kinds.items() if name not in self._declared and kind is not Kind.NUMBER
+        }
+        self.note = describe_kinds(self.path.name, guessed, self._hashed)
         if not self.features:
-            left = ", ".join(f"{brief(name)} ({kind.value})" for name, kind in self._guessed.items())
+            left = ", ".join(f"{brief(name)} ({kind.value})" for name, kind in guessed.items())
             raise InputError(
-                f"{self.path} has no column but {self._answers} and what is left out: {left}; "
+                f"{self.path} has no column but {self._beside} and what is left out: {left}; "
                 "name those that are to be read after all as text, categorical or numeric"
             )
-        texts = self._features_of(Kind.TEXT)
-        self.labels, self._listed = self.labels.empty_like(), self._new_candidates()
+        self.labels.counts[:] = 0
         self.categories, self._encoder = {}, None
-        if texts or self._hashed:
-            self._encoder = Encoder(len(self._features_of(Kind.NUMBER)))
+        if self._hashed or self._columns_of(Kind.TEXT):
+            self._encoder = Encoder(len(self._columns_of(Kind.NUMBER)))
             return
-        too_many = f"{self.path} has a column of more than {MOST_CATEGORIES:,} categories"
-        self.categories = {name: Codes(MOST_CATEGORIES, too_many) for name in self._features_of(Kind.CATEGORY)}
+        self.categories = {name: Codes() for name in self._columns_of(Kind.CATEGORY)}
         self.columns = None if self.categories else tuple(self.features)
 
     def _refuse_type(self, name: str, kind: Any) -> None:
@@ -174,47 +160,37 @@ class TableReader(FileReader):
                 "but categories and texts are single values"
             )
 
-    def _new_candidates(self) -> ListedCandidates:
-        return ListedCandidates(f"the column {brief(self.candidates)} of {self.path}", self.table.place)
-
     @property
-    def _answers(self) -> str:
-        """A description of the columns that hold the label or the rewards, for messages."""
-        return f"the label {brief(self.label)}" if self.rewards is None else "rewards"
-
-    def _refuse_second_use(self, name: str, purpose: str) -> NoReturn:
-        """Raise InputError because a label, reward or candidates column is also given another purpose."""
-        is_what = self._answer_columns[name]
-        raise InputError(f"the column {brief(name)} of {self.path} is {is_what}, and cannot be {purpose} as well")
+    def _beside(self) -> str:
+        """A description of the columns that are no features, for messages."""
+        return "rewards" if self.rewards else "what is dropped" if self._given else f"the label {brief(self.label)}"
 
     def _refuse_leak(self) -> None:
         """Raise InputError if a feature has the name of a label while labels follow from rewards.
 
         Such a feature would probably leak the label.
         """
-        usual = [
-            name
-            for name in usual_label_columns(self.names)
-            if name not in self._answer_columns and name not in self._declared
-        ]
+        usual = [name for name in usual_label_columns(self.names) if name not in self._declared]
         if usual:
             raise InputError(
                 f"{self.path} has the column {brief(usual[0])} beside rewards, from which the labels follow: drop it, "
                 "or name it as numeric, categorical or text if it is a feature"
             )
 
-    def _features_of(self, kind: Kind) -> list[str]:
-        return [name for name in self.features if self.kinds[name] is kind]
+    def _columns_of(self, kind: Kind) -> list[str]:
+        return [name for name, its_kind in self.kinds.items() if its_kind is kind]
 
     # --- blocks -------------------------------------------------------------------------------------------------------
 
     def _read_answers(self, cells: dict[str, Any], rows: int, row: int) -> ArrayBlock:
         """Return the labels of a block as codes, or its rewards, and its candidates as codes of names."""
         answers: ArrayBlock = {}
-        if self.label is not None:
-            answers["y"] = self._codes(self.labels, cells[self.label], self.label, row)
-        if self.rewards is not None:
-            names = self.rewards.columns
+        if self._given is not None:
+            answers["y"] = self._given.y[row : row + rows]
+        elif self.label is not None:
+            answers["y"] = self.labels.number(*self._distinct_values(cells[self.label], self.label, row), row)
+        else:
+            names = list(self.rewards)
             rewards = np.stack([self._numbers(name, cells[name], row) for name in names], axis=1)
             refuse_out_of_range(
                 rewards, lambda at, index: f"the column {brief(names[index])} of {self.path} in {self.place(row + at)}"
@@ -264,17 +240,16 @@ class TableReader(FileReader):
         X = np.empty((rows, len(names)), dtype=np.float32)
         for index, name in enumerate(names):
             if name in self.categories:
-                try:
-                    X[:, index] = self._codes(self.categories[name], cells[name], name, row)
-                except TooManyError:
+                codes = self.categories[name]
+                X[:, index] = codes.number(*self._distinct_values(cells[name], name, row), row)
+                if len(codes.first) > MOST_CATEGORIES:
                     self._hashed.append(name)
-                    self._plan_reading()
-                    raise Again from None
+                    raise Again
             else:
                 X[:, index] = self._numbers(name, cells[name], row)
-        finite = np.isfinite(X)
-        if not finite.all():
-            at, index = np.argwhere(~finite)[0].tolist()
+        wrong = first_not_finite(X)
+        if wrong is not None:
+            at, index = wrong
             if np.isnan(X[at, index]):
                 self._refuse_missing_cell(names[index], row + at)
             raise InputError(
@@ -283,17 +258,14 @@ class TableReader(FileReader):
             )
         return X
 
-    def _sparse(
-        self, encoder: Encoder, cells: dict[str, Any], rows: int, row: int
-    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
+    def _sparse(self, encoder: Encoder, cells: dict[str, Any], rows: int, row: int) -> ArrayBlock:
         """Return a block as the parts of a CSR matrix: the numbers, then encoded categories and texts."""
-        X = self._dense(self._features_of(Kind.NUMBER), cells, rows, row)
+        X = self._dense(self._columns_of(Kind.NUMBER), cells, rows, row)
         at, column = np.nonzero(X)
         entries: list[Entries] = [(at, column, X[at, column].astype(np.float64))]
-        for name in self._features_of(Kind.CATEGORY):
-            values, which = self._distinct_values(cells[name], name, row)
-            entries.append(encoder.categories(name, values, which))
-        for name in self._features_of(Kind.TEXT):
+        for name in self._columns_of(Kind.CATEGORY):
+            entries.append(encoder.categories(name, *self._distinct_values(cells[name], name, row)))
+        for name in self._columns_of(Kind.TEXT):
             entries.append(encoder.texts(name, [format_cell(cell) or "" for cell in cells[name].to_pylist()]))
         return join_entries(entries, rows)
 
@@ -303,54 +275,51 @@ class TableReader(FileReader):
     def finish(self, store: ArrayStore) -> tuple[tuple[ClassName, ...], int]:
         classes = self._finish_answers(store)
         if self._encoder is not None:
-            self._encoder.renumber(store.array("indices"))
+            numbers = self._encoder.numbers()
+            replace_values(store.array("indices"), lambda columns: numbers[columns])
             if self._encoder.width == 0:
                 raise InputError(f"the texts of {self.path} are all empty, and there is no other feature")
             return classes, self._encoder.width
         widths = [len(self.categories[name].values) if name in self.categories else 1 for name in self.features]
         if self.categories:
-            narrow = store.array("X")
-            self._spread(narrow, store.replace("X", (len(narrow), sum(widths))), widths)
+            self._spread(store, widths)
         return classes, sum(widths)
 
     def _finish_answers(self, store: ArrayStore) -> tuple[ClassName, ...]:
         """Convert labels and candidates to class indices and return the classes."""
-        if self.rewards is None:
-            labels = self.labels.values
-            if self._label_names is not None:
-                labels = [self._label_names[code] for code in labels]
-            elif not self.table.typed:
-                labels = parse_labels(labels, self.classes)
-            classes = self.finish_labels(store, labels, f"the label column {self.label!r} of {self.path}")
+        if self._given is not None:
+            classes = self._given.classes
+        elif self.rewards:
+            classes = tuple(self.rewards.values())
         else:
-            classes = self.rewards.classes
+            labels = self.labels.values if self.table.typed else parse_labels(self.labels.values, self.classes)
+            classes = self.finish_labels(store, labels, f"the label column {self.label!r} of {self.path}")
         sets = None
         if self.candidates is not None:
             members = store.array("members")
             y = None if self.rewards else store.array("y")
             sets = self._listed.sets(members, store.array("sizes"), classes, y)
             members[:] = sets.members
-        if self.rewards is not None:
+        if self.rewards:
             store.array("y")[:] = most_rewarded(store.array("rewards"), sets)
         return classes
 
-    def _spread(self, narrow: NDArray[Any], wide: NDArray[Any], widths: list[int]) -> None:
+    def _spread(self, store: ArrayStore, widths: list[int]) -> None:
         """Expand codes of categories into one 0/1 column per value, in the order of the values."""
+        narrow = store.take("X")
         for start in range(0, len(narrow), CHUNK):
             block = narrow[start : start + CHUNK]
+            wide = np.empty((len(block), sum(widths)), dtype=np.float32)
             to = 0
             for index, (name, width) in enumerate(zip(self.features, widths, strict=True)):
+                part = block[:, index, None]
                 if name in self.categories:
                     values = self.categories[name].values
                     order = sorted(range(width), key=lambda code: _rank(values[code]))
-                    part = block[:, index, None] == np.array(order, dtype=np.float32)
-                else:
-                    part = block[:, index, None]
-                wide[start : start + CHUNK, to : to + width] = part
+                    part = part == np.array(order, dtype=np.float32)
+                wide[:, to : to + width] = part
                 to += width
-
-    def _codes(self, codes: Codes, column: Any, name: str, row: int) -> NDArray[np.int64]:
-        return codes.number(*self._distinct_values(column, name, row), row)
+            store.append({"X": wide})
 
     def _distinct_values(self, column: Any, name: str, row: int) -> tuple[list[Any], NDArray[Any]]:
         """Return the distinct values of a column and, for each row, the index of its value."""
@@ -378,9 +347,8 @@ class TableReader(FileReader):
     def _number_error(self, name: str, place: str, value: object) -> InputError:
         """Return the error for a reward or feature that is not a number."""
         about = f"the column {brief(name)} of {self.path} is {brief(value)} in {place}, but"
-        if self.rewards is not None and name in self.rewards.columns:
-            rewarded = self.rewards.classes[self.rewards.columns.index(name)]
-            return InputError(f"{about} the reward of {brief(rewarded)} must be {REWARD}")
+        if name in self.rewards:
+            return InputError(f"{about} the reward of {brief(self.rewards[name])} must be {REWARD}")
         return InputError(
             f"{about} features must be numbers, or true and false: name the column as text or categorical, or drop it"
         )

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from onebit.contract.validation import ClassName, checked_classes, join_names
 from onebit.data.candidate_sets import CandidateSets, read_candidates
-from onebit.data.labels import encode_labels
 from onebit.errors import InputError, brief
 from onebit.features.features import require_table
 from onebit.features.frames import NamedRows, Names, column_names, is_frame, named_rows, narwhals_frame
@@ -73,17 +72,6 @@ class Answers(NamedTuple):
         if rows != len(self.y):
             count = f"{len(self.y)} labels" if self.rewards is None else f"rewards for {len(self.y)}"
             raise InputError(f"there are {rows} rows and {count}")
-
-
-def label_rows(X: Any, y: Any, classes: Iterable[ClassName] | None) -> Dataset:
-    """Return a data set from rows and labels of any name.
-
-    The classes are those that occur, sorted, unless `classes` are given.
-
-    >>> label_rows([[1.0], [2.0], [3.0]], ["no", "yes", "no"], None).y.tolist()
-    [0, 1, 0]
-    """
-    return make_dataset(X, Answers(*encode_labels(y, classes)))
 
 
 def make_dataset(X: Any, answers: Answers) -> Dataset:

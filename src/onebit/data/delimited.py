@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from onebit.data.file_blocks import open_unpacked, text_lines, unreadable
-from onebit.data.table_files import SAMPLE, TableFile
+from onebit.data.table_files import TableFile
 from onebit.errors import InputError
 
 BLOCK = 1 << 20  # bytes that Arrow reads at a time; a line must fit
@@ -42,10 +42,6 @@ class CsvTable(TableFile):
         if batch is not None and any(_has_decimal_commas(column.to_pylist()) for column in batch.columns):
             self.decimal = ","
 
-    def sample(self) -> Any:
-        batch = super().sample()
-        return None if batch is None else batch.slice(0, SAMPLE)
-
     def batches(self, rows: int, names: list[str] | None = None) -> Iterator[tuple[Any, int]]:
         import pyarrow as arrow
         from pyarrow import csv as arrow_csv
@@ -64,11 +60,8 @@ class CsvTable(TableFile):
         except (ValueError, EOFError, OSError) as error:  # of Arrow, of text that is not UTF-8 and of damaged archives
             raise self._explain(error) from None
 
-    def place(self, row: int) -> str:
-        for number, (line, _) in enumerate(_records(self.path, self.separator)):
-            if number == row + 1:
-                return f"row {row + 1} (line {line} of the file)"
-        return super().place(row)
+    def lines(self) -> Iterator[int]:
+        return (line for line, _ in itertools.islice(_records(self.path, self.separator), 1, None))
 
     def _explain(self, error: Exception) -> InputError:
         """Return the error for the first row that is not as wide as the header, else for `error`."""

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import shutil
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,7 +27,7 @@ from onebit.contract.validation import ClassName
 from onebit.data.candidate_sets import CandidateSets, cumulate_sizes
 from onebit.data.dataset import Csr, Dataset
 from onebit.data.labels import MOST_CLASSES, Codes, resolve_classes
-from onebit.errors import InputError
+from onebit.errors import InputError, OnebitWarning
 from onebit.features.frames import Names
 
 FileProgress = Callable[[str, int, int], None]  # the current activity, bytes done, total bytes
@@ -42,22 +44,51 @@ ArrayBlock = dict[str, NDArray[Any]]
 RESERVE = 256 << 20  # bytes left free on a disk
 
 
-class MemoryStore:
+class ArrayStore(ABC):
+    """Growing arrays by name, to which the blocks of a table are appended; `lengths` are those so far."""
+
+    def __init__(self) -> None:
+        self.lengths: dict[str, int] = {}
+
+    def append(self, block: ArrayBlock) -> None:
+        """Append the parts of a block to the arrays of the same names; `indptr` starts at 0 in each block."""
+        if "indptr" in block:
+            starts = block["indptr"] + self.lengths.get("data", 0)
+            block = {**block, "indptr": starts[1:] if "indptr" in self.lengths else starts}
+        for name, part in block.items():
+            self._write(name, np.ascontiguousarray(part))
+            self.lengths[name] = self.lengths.get(name, 0) + len(part)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return all arrays by name."""
+        return {name: self.array(name) for name in self.lengths}
+
+    def take(self, name: str) -> NDArray[Any]:
+        """Remove an array from the store and return it."""
+        array = self.array(name)
+        self._remove(name)
+        del self.lengths[name]
+        return array
+
+    @abstractmethod
+    def array(self, name: str) -> NDArray[Any]:
+        """Return the complete array as a writable array."""
+
+    @abstractmethod
+    def _write(self, name: str, part: NDArray[Any]) -> None: ...
+
+    @abstractmethod
+    def _remove(self, name: str) -> None: ...
+
+
+class MemoryStore(ArrayStore):
     """Growing arrays held in memory."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._parts: dict[str, list[NDArray[Any]]] = {}
 
-    def clear(self) -> None:
-        self._parts = {}
-
-    def append(self, block: ArrayBlock) -> None:
-        """Append the parts of a block to the arrays of the same names."""
-        for name, part in block.items():
-            self._parts.setdefault(name, []).append(np.ascontiguousarray(part))
-
     def array(self, name: str) -> NDArray[Any]:
-        """Return the complete array as a writable array."""
         parts = self._parts[name]
         if len(parts) > 1:
             whole = np.empty((sum(map(len, parts)), *parts[0].shape[1:]), dtype=parts[0].dtype)
@@ -69,92 +100,47 @@ class MemoryStore:
             parts.append(whole)
         return parts[0]
 
-    def replace(self, name: str, shape: tuple[int, ...]) -> NDArray[Any]:
-        """Replace an array with a new, uninitialized one of the same dtype, and return it."""
-        self._parts[name] = [np.empty(shape, dtype=self.array(name).dtype)]
-        return self._parts[name][0]
+    def _write(self, name: str, part: NDArray[Any]) -> None:
+        self._parts.setdefault(name, []).append(part)
 
-    def finish(self) -> dict[str, NDArray[Any]]:
-        """Return all arrays by name."""
-        return {name: self.array(name) for name in self._parts}
+    def _remove(self, name: str) -> None:
+        del self._parts[name]
 
 
-class FileStore:
-    """Growing arrays in a folder, one .npy file each, which is renamed when all are complete.
-
-    `purpose` says in messages what the space is needed for.
-    """
+class FileStore(ArrayStore):
+    """Growing arrays in the .npy files of a folder; `purpose` says in messages what they are for."""
 
     def __init__(self, folder: Path, purpose: str) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        super().__init__()
         self._folder, self._purpose = folder, purpose
-        self._files: dict[str, IO[bytes]] = {}
-        self._dtypes: dict[str, np.dtype[Any]] = {}
-        self._shapes: dict[str, tuple[int, ...]] = {}
-
-    def clear(self) -> None:
-        for name in self._dtypes:
-            self._close(name)
-            self._path(name).unlink()
-        self._dtypes.clear()
-
-    def append(self, block: ArrayBlock) -> None:
-        """Append the parts of a block to the files of the same names."""
-        self._require_space(sum(part.nbytes for part in block.values()))
-        for name, part in block.items():
-            if name not in self._files:
-                self._files[name] = self._path(name).open("w+b")
-                self._dtypes[name], self._shapes[name] = part.dtype, (0, *part.shape[1:])
-                self._write_header(name)
-            self._shapes[name] = (self._shapes[name][0] + len(part), *part.shape[1:])
-            self._files[name].write(np.ascontiguousarray(part).data)
 
     def array(self, name: str) -> NDArray[Any]:
-        """Return the complete array as a writable memory map."""
-        self._close(name)
         return npy.open_memmap(self._path(name), mode="r+")
 
-    def replace(self, name: str, shape: tuple[int, ...]) -> NDArray[Any]:
-        """Replace an array with a new one of the same dtype and return it; old memory maps stay valid."""
-        self._close(name)
-        self._require_space(int(np.prod(shape)) * self._dtypes[name].itemsize)
-        self._path(name).unlink()
-        return npy.open_memmap(self._path(name), mode="w+", dtype=self._dtypes[name], shape=shape)
+    def _write(self, name: str, part: NDArray[Any]) -> None:
+        if shutil.disk_usage(self._folder).free < part.nbytes + RESERVE:
+            raise InputError(
+                f"there is not enough space in {self._folder} {self._purpose}: make room, or let ONEBIT_CACHE name a folder "
+                "on another disk"
+            )
+        shape = (self.lengths.get(name, 0) + len(part), *part.shape[1:])
+        about = {"descr": npy.dtype_to_descr(part.dtype), "fortran_order": False, "shape": shape}
+        with self._path(name).open("r+b" if name in self.lengths else "wb") as file:
+            npy.write_array_header_1_0(file, about)  # NumPy pads it so that the length can grow
+            file.seek(0, io.SEEK_END)
+            file.write(part.data)
 
-    def finish(self) -> dict[str, NDArray[Any]]:
-        """Rename all files to their final names and return their arrays as read-only memory maps."""
-        for name in self._dtypes:
-            self._close(name)
-        paths = {name: self._path(name).replace(self._folder / f"{name}.npy") for name in self._dtypes}
-        return {name: np.load(path, mmap_mode="r") for name, path in paths.items()}
+    def _remove(self, name: str) -> None:
+        self._path(name).unlink()  # who has it mapped keeps it
 
     def _path(self, name: str) -> Path:
-        return self._folder / f"{name}.npy.part"
-
-    def _close(self, name: str) -> None:
-        if name in self._files:
-            self._files[name].seek(0)
-            self._write_header(name)
-            self._files.pop(name).close()
-
-    def _write_header(self, name: str) -> None:
-        # NumPy pads the header so that the length can grow.
-        about = {"descr": npy.dtype_to_descr(self._dtypes[name]), "fortran_order": False, "shape": self._shapes[name]}
-        npy.write_array_header_1_0(self._files[name], about)
-
-    def _require_space(self, coming: int) -> None:
-        if shutil.disk_usage(self._folder).free < coming + RESERVE:
-            raise no_space(self._folder, self._purpose)
+        return self._folder / f"{name}.npy"
 
 
-ArrayStore = MemoryStore | FileStore
-
-
-def no_space(folder: Path, purpose: str) -> InputError:
-    """Return the error for data that do not fit on a disk."""
-    return InputError(
-        f"there is not enough space in {folder} {purpose}: make room, or let ONEBIT_CACHE name a folder on another disk"
-    )
+def replace_values(array: NDArray[Any], change: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
+    """Replace the values of an array, which may be on disk, by those that `change` returns, some at a time."""
+    for start in range(0, len(array), CHUNK):
+        array[start : start + CHUNK] = change(array[start : start + CHUNK])
 
 
 class FileReader(ABC):
@@ -186,9 +172,7 @@ class FileReader(ABC):
     def finish_labels(self, store: ArrayStore, names: Sequence[Any], what: str) -> tuple[ClassName, ...]:
         """Convert label codes to class indices and return the classes; `names` are the labels by code."""
         classes, mapping = resolve_classes(self.labels, names, self.classes, what, self.place)
-        y = store.array("y")
-        for start in range(0, len(y), CHUNK):
-            y[start : start + CHUNK] = mapping[y[start : start + CHUNK]]
+        replace_values(store.array("y"), lambda codes: mapping[codes])
         return classes
 
 
@@ -200,15 +184,6 @@ class TextLine(NamedTuple):
     done: int
 
 
-class ParsedLines(NamedTuple):
-    """Sparse rows with their labels; row t has the values from `starts[t]` to `starts[t + 1]`."""
-
-    values: NDArray[np.float32]
-    columns: NDArray[np.int32]
-    starts: NDArray[np.int64]
-    labels: NDArray[Any]
-
-
 class LineReader(FileReader):
     """A reader of sparse rows from a text file, plain or compressed, with a row on each line."""
 
@@ -216,27 +191,32 @@ class LineReader(FileReader):
         super().__init__(path, classes, f"{path} has more than {MOST_CLASSES:,} labels: are they classes?")
 
     @abstractmethod
-    def parse_lines(self, lines: Sequence[TextLine]) -> ParsedLines:
-        """Parse some lines; raise InputError with the number of a line that cannot be used."""
+    def parse_lines(self, lines: Sequence[str]) -> ArrayBlock:
+        """Return a block whose y are labels; raise InputError if some line, tried alone, cannot be used."""
 
     def row_lines(self) -> Iterator[TextLine]:
         """Yield the lines that hold rows."""
         return numbered_lines(self.path)
 
     def blocks(self) -> Iterator[tuple[ArrayBlock, int]]:
-        lines, rows, stored = self.row_lines(), 0, 0
+        lines, rows = self.row_lines(), 0
         while chunk := list(islice(lines, LINES)):
-            parsed = self.parse_lines(chunk)
-            distinct, which = np.unique(parsed.labels, return_inverse=True)
-            starts = parsed.starts + stored
-            block: ArrayBlock = {
-                "data": parsed.values,
-                "indices": parsed.columns,
-                "indptr": starts[1:] if rows else starts,
-                "y": self.labels.number(distinct.tolist(), which, rows),
-            }
-            yield block, chunk[-1].done
-            rows, stored = rows + len(chunk), stored + len(parsed.values)
+            try:
+                block = self.parse_lines([line.text for line in chunk])
+            except InputError:
+                self._refuse_bad_line(chunk)
+                raise
+            distinct, which = np.unique(block["y"], return_inverse=True)
+            yield {**block, "y": self.labels.number(distinct.tolist(), which, rows)}, chunk[-1].done
+            rows += len(chunk)
+
+    def _refuse_bad_line(self, lines: Sequence[TextLine]) -> None:
+        """Raise InputError for the first line that cannot be used, with its number."""
+        for line in lines:
+            try:
+                self.parse_lines([line.text])
+            except InputError as error:
+                raise InputError(f"line {line.number} of {self.path}: {error}") from None
 
     def place(self, row: int) -> str:
         return f"line {next(islice(self.row_lines(), row, None)).number}"
@@ -245,40 +225,35 @@ class LineReader(FileReader):
 def fill_store(
     store: ArrayStore, reader: FileReader, what: str, progress: FileProgress | None
 ) -> tuple[tuple[ClassName, ...], int]:
-    """Read a whole file into a store; return the classes and the number of features.
-
-    After an error the store is empty.
-    """
+    """Read a whole file into an empty store; return the classes and the number of features."""
     total = 0 if progress is None else reader.path.stat().st_size
     while True:
-        rows = 0
         try:
             for block, done in reader.blocks():
                 store.append(block)
-                rows += len(block["y"])
                 if progress is not None:
                     progress(what, min(done, total), total)
-            if rows == 0:
+            if not store.lengths.get("y"):
                 raise InputError(f"{reader.path} has no rows")
             return reader.finish(store)
         except Again:
-            store.clear()
-        except BaseException:
-            store.clear()
-            raise
+            for name in [*store.lengths]:
+                store.take(name)
 
 
 def read_into_memory(reader: FileReader, what: str, progress: FileProgress | None = None) -> Dataset:
     """Return the data set of a whole file; `what` says in the calls of `progress` what is done."""
     store = MemoryStore()
     classes, width = fill_store(store, reader, what, progress)
-    return assemble_dataset(store.finish(), classes, width, reader.columns)
+    return assemble_dataset(store.arrays(), classes, width, reader.columns, reader.note)
 
 
 def assemble_dataset(
-    arrays: Mapping[str, NDArray[Any]], classes: tuple[ClassName, ...], width: int, columns: Names | None
+    arrays: Mapping[str, NDArray[Any]], classes: tuple[ClassName, ...], width: int, columns: Names | None, note: str
 ) -> Dataset:
-    """Return the data set made of the arrays of a filled store."""
+    """Return the data set made of the arrays of a filled store; a note of their reader becomes a warning."""
+    if note:
+        warnings.warn(note, OnebitWarning, stacklevel=2)
     y, rewards = arrays["y"], arrays.get("rewards")
     sets = CandidateSets(arrays["members"], cumulate_sizes(arrays["sizes"])) if "members" in arrays else None
     if "X" in arrays:
@@ -323,7 +298,5 @@ def text_lines(path: Path) -> Iterator[TextLine]:
         raise InputError(f"line {number} of {path} is not UTF-8 text: save it as that") from None
     except (EOFError, gzip.BadGzipFile) as error:
         raise InputError(f"{path} is damaged: {error}") from None
-    except PermissionError:
-        raise InputError(f"{path} cannot be read: permission denied") from None
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error}") from None
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from None

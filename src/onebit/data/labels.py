@@ -86,10 +86,6 @@ def read_labels(y: Any) -> list[ClassName]:
     return names
 
 
-class TooManyError(InputError):
-    """More distinct values than can be numbered."""
-
-
 class Codes:
     """Values numbered in order of appearance, with the first row and the count of each."""
 
@@ -104,15 +100,11 @@ class Codes:
         """The values by code."""
         return list(self._codes)
 
-    def empty_like(self) -> Codes:
-        """Return an empty instance with the same limit."""
-        return Codes(self._most, self._too_many)
-
     def code(self, value: Any, row: int) -> int:
         """Return the code of a value that occurs in this row."""
         if value not in self._codes:
             if len(self._codes) == self._most:
-                raise TooManyError(self._too_many)
+                raise InputError(self._too_many)
             self._codes[value] = len(self._codes)
             self.first.append(row)
         return self._codes[value]

@@ -7,7 +7,6 @@ conversions of its former versions are removed. A process that needs a file that
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
@@ -21,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.data.dataset import Csr, Dataset
-from onebit.data.file_blocks import FileProgress, FileReader, FileStore, assemble_dataset, fill_store, no_space
+from onebit.data.file_blocks import FileProgress, FileReader, FileStore, assemble_dataset, fill_store
 from onebit.data.preparation import prepare_rows
 from onebit.engine import code_cache
 from onebit.errors import InputError, brief
@@ -30,7 +29,6 @@ LARGE = 256 << 20  # bytes above which a text file is not held in memory
 LARGE_COMPRESSED = 64 << 20  # the same for a compressed file
 LARGE_PARQUET = 128 << 20
 FACTS = "facts.json"
-_FORMAT = 2  # version of the files written below; a new one makes all files be converted again
 
 
 def data_folder() -> Path:
@@ -48,56 +46,59 @@ def is_large(path: Path) -> bool:
     return path.stat().st_size > (int(named) if named else usual)
 
 
-def convert_file(
-    path: Path, how: object, reader: Callable[[], FileReader], progress: FileProgress | None
-) -> tuple[Dataset, str]:
-    """Return the data of a large file, mapped from the cache, and the note of its reader.
+def convert_file(path: Path, how: object, reader: Callable[[], FileReader], progress: FileProgress | None) -> Dataset:
+    """Return the data of a large file, mapped from the cache.
 
     `how` holds everything besides the file that determines the result.
     """
-    folder = _folder(path, how)
+    folder, purpose = _folder(path, how), f"to convert {path}"
 
     def convert() -> dict[str, Any]:
-        store, rows = FileStore(folder, f"to convert {path}"), reader()
-        classes, width = fill_store(store, rows, f"converting {path.name}", progress)
-        store.finish()
+        rows = reader()
+        classes, width = fill_store(FileStore(folder, purpose), rows, f"converting {path.name}", progress)
         same_file, version, _ = folder.name.split("-")
         for other in folder.parent.glob(f"{same_file}-*"):  # of former versions, or left by a process that was killed
             if other.name.split("-")[1] != version or not (other == folder or (other / FACTS).exists()):
                 shutil.rmtree(other, ignore_errors=True)
         return {"file": str(path), "classes": classes, "width": width, "columns": rows.columns, "note": rows.note}
 
-    try:
-        arrays, facts = _cached_arrays(folder, convert)
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise no_space(data_folder(), f"to convert {path}") from None
-        raise InputError(f"{path} cannot be converted in {folder.parent}: {error.strerror}") from None
+    arrays, facts = _cached_arrays(folder, purpose, convert)
     columns = None if facts["columns"] is None else tuple(facts["columns"])
-    return assemble_dataset(arrays, tuple(facts["classes"]), facts["width"], columns), facts["note"]
+    return assemble_dataset(arrays, tuple(facts["classes"]), facts["width"], columns, facts["note"])
 
 
-def _cached_arrays(folder: Path, write: Callable[[], dict[str, Any]]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+def _cached_arrays(
+    folder: Path, purpose: str, write: Callable[[], dict[str, Any]]
+) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Return the arrays in a folder of the cache, memory-mapped, and the facts about them.
 
     Unless the folder is complete, `write` first writes the arrays into it and returns the facts.
     """
     complete = folder / FACTS
     if not complete.exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with _lock_conversion(folder):
-            if not complete.exists():
-                shutil.rmtree(folder, ignore_errors=True)  # left by a process that was killed
-                try:
-                    folder.mkdir()
-                    facts = json.dumps(write())
-                    complete.with_suffix(".part").write_text(facts)
-                    complete.with_suffix(".part").replace(complete)
-                except BaseException:
-                    shutil.rmtree(folder, ignore_errors=True)
-                    raise
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with _lock_conversion(folder):
+                if not complete.exists():
+                    _write_folder(folder, write)
+        except OSError as error:
+            why = f"{error.strerror or error}; ONEBIT_CACHE names another folder"
+            raise InputError(f"{folder.parent} cannot be written {purpose}: {why}") from None
     arrays = {file.stem: np.load(file, mmap_mode="r") for file in folder.glob("*.npy")}
     return arrays, json.loads(complete.read_text())
+
+
+def _write_folder(folder: Path, write: Callable[[], dict[str, Any]]) -> None:
+    """Let `write` fill a new folder of the cache; after an error there is none."""
+    shutil.rmtree(folder, ignore_errors=True)  # left by a process that was killed
+    folder.mkdir()
+    try:
+        facts = folder / f"{FACTS}.part"
+        facts.write_text(json.dumps(write()))
+        facts.replace(folder / FACTS)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 @contextmanager
@@ -115,7 +116,7 @@ def _lock_conversion(folder: Path) -> Iterator[None]:
 
 def _folder(path: Path, how: object) -> Path:
     about = path.stat()
-    parts = (str(path.resolve()), (about.st_size, about.st_mtime_ns), (_FORMAT, how))
+    parts = (str(path.resolve()), (about.st_size, about.st_mtime_ns), how)
     return data_folder() / "-".join(hashlib.sha256(repr(part).encode()).hexdigest()[:16] for part in parts)
 
 
@@ -127,10 +128,11 @@ def prepare_cached_rows(X: Any, steps: tuple[str, ...]) -> Any:
         return prepare_rows(X, steps)
     # Kept beside the conversion under a name that starts like it: when the file changes, both are removed.
     mark = hashlib.sha256(repr(steps).encode()).hexdigest()[:16]
-    folder = home.with_name(f"{home.name}-{mark}")
+    folder, purpose = home.with_name(f"{home.name}-{mark}"), "for the prepared rows"
 
     def write() -> dict[str, Any]:
-        return {"steps": steps, "shape": [int(size) for size in prepare_rows(X, steps, folder).shape]}
+        rows = prepare_rows(X, steps, FileStore(folder, purpose))
+        return {"steps": steps, "shape": [int(size) for size in rows.shape]}
 
-    arrays, facts = _cached_arrays(folder, write)
+    arrays, facts = _cached_arrays(folder, purpose, write)
     return arrays["X"] if "X" in arrays else Csr(**arrays, shape=tuple(facts["shape"]))

@@ -11,38 +11,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onebit.data.dataset import Csr
+from onebit.data.file_blocks import ArrayStore, MemoryStore
 from onebit.data.row_blocks import Block, Blocks, dense_block, join_blocks, read_blocks
 from onebit.errors import InputError, brief, nearest
 from onebit.features.rows import to_csr
 
-STEPS = {
-    "scale": "every value divided by the largest absolute value of the whole table",
-    "standard": "each column minus its mean, over its standard deviation; constant columns become 0; not for sparse rows",
-    "unit-norm": "each row divided by its Euclidean length; rows of zeros stay",
-    "binary": "every value that is not 0 becomes 1",
-    "tf-idf": "each count tf becomes (1 + ln tf) ln(N / df), where df of the N rows have its column; unit-norm makes it cosine",
-    "rare:SHARE": "only the columns that are not 0 in at most SHARE of the rows, as in rare:0.01",
-    "bias": "one more column, the last, of ones",
-    "unit-ball": "every row divided by the length of the longest one",
-    "fourier:COUNT:GAMMA": "COUNT random Fourier features, whose dot products are near those of the kernel rbf:GAMMA; for dense rows",
-}
-NAMES = tuple(name.partition(":")[0] for name in STEPS)
-
 MOST_COLUMNS = 20_000  # that a step may make
 
 
-def prepare_rows(X: Any, steps: str | Iterable[str] | None, folder: Path | None = None) -> Any:
+def prepare_rows(X: Any, steps: str | Iterable[str] | None, store: ArrayStore | None = None) -> Any:
     """Return the rows after all steps as float32, dense or CSR like X; without steps return X itself.
 
-    If `folder` is given, the result is written to files there (X.npy; or data.npy, indices.npy and indptr.npy) and
-    memory-mapped. The files are written completely or not at all.
+    The result is held by `store`, an empty one (X; or data, indices and indptr), by default in memory.
 
     >>> prepare_rows([[3, 4], [0, 8]], "unit-norm,bias")
     array([[0.6, 0.8, 1. ],
@@ -55,10 +41,7 @@ def prepare_rows(X: Any, steps: str | Iterable[str] | None, folder: Path | None 
     for name in names:
         kind, *parameter = name.split(":")
         blocks = _FUNCTIONS[kind](blocks, *parameter)
-    try:
-        rows = join_blocks(blocks, folder)
-    except OSError as error:
-        raise InputError(f"the prepared rows cannot be written to {folder}: {error.strerror or error}") from None
+    rows = join_blocks(blocks, MemoryStore() if store is None else store)
     if isinstance(rows, np.ndarray) or isinstance(X, Csr):
         return rows
     return type(to_csr(X))((rows.data, rows.indices, rows.indptr), shape=rows.shape)
@@ -102,8 +85,8 @@ def _parse_step(step: str) -> str:
     name, colon, parameter = step.partition(":")
     if not name:
         raise InputError(f"the preparation has an empty step; {nearest(name, STEPS)}")
-    if name not in NAMES:
-        raise InputError(f"there is no step {brief(name)} in a preparation; {nearest(name, NAMES)}")
+    if name not in _FUNCTIONS:
+        raise InputError(f"there is no step {brief(name)} in a preparation; {nearest(name, _FUNCTIONS)}")
     if name in _PARAMETERS:
         return f"{name}:{_PARAMETERS[name](step, parameter)}"
     if colon:
@@ -266,14 +249,15 @@ def fourier(blocks: Blocks, count: str, gamma: str) -> Blocks:
     return _map_blocks(blocks, change)
 
 
-_FUNCTIONS: dict[str, Callable[..., Blocks]] = {
+STEPS: dict[str, Callable[..., Blocks]] = {
     "scale": scale,
     "standard": standard,
     "unit-norm": unit_norm,
     "binary": binary,
     "tf-idf": tf_idf,
-    "rare": rare,
+    "rare:SHARE": rare,
     "bias": bias,
     "unit-ball": unit_ball,
-    "fourier": fourier,
+    "fourier:COUNT:GAMMA": fourier,
 }
+_FUNCTIONS = {spelling.partition(":")[0]: step for spelling, step in STEPS.items()}

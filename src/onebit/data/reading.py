@@ -7,48 +7,36 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from onebit.contract.validation import ClassName, checked_classes, join_names
 from onebit.data.labels import NUMBER, WHOLE, parse_number
 from onebit.data.table_files import missing_texts
-from onebit.errors import InputError, brief, closest
+from onebit.errors import InputError, brief, nearest
 
 
 @dataclass(frozen=True)
 class Reading:
-    """The user's options for the columns of a table."""
+    """The user's options for the columns of a table; raise InputError for invalid ones."""
 
     label: str | None = None
-    text: tuple[str, ...] = ()
-    categorical: tuple[str, ...] = ()
-    numeric: tuple[str, ...] = ()
-    drop: tuple[str, ...] = ()
-    rewards: tuple[str, ...] = ()
+    text: Sequence[str] = ()
+    categorical: Sequence[str] = ()
+    numeric: Sequence[str] = ()
+    drop: Sequence[str] = ()
+    rewards: str | Sequence[str] = ()
     candidates: str | None = None
 
-    @classmethod
-    def of(
-        cls,
-        label: str | None = None,
-        text: Iterable[str] = (),
-        categorical: Iterable[str] = (),
-        numeric: Iterable[str] = (),
-        drop: Iterable[str] = (),
-        *,
-        rewards: str | Iterable[str] | None = None,
-        candidates: str | None = None,
-    ) -> Reading:
-        """Build from the user's options; raise InputError for invalid ones."""
-        lists = {"text": text, "categorical": categorical, "numeric": numeric, "drop": drop}
-        for what, chosen in lists.items():
+    def __post_init__(self) -> None:
+        for what in ("text", "categorical", "numeric", "drop"):
+            chosen = getattr(self, what)
             if isinstance(chosen, str):
                 raise InputError(f"{what} is {brief(chosen)}, but must be a list of columns: [{brief(chosen)}]")
             if not isinstance(chosen, Iterable):
                 raise InputError(f"{what} is {brief(chosen)}, but must be a list of columns")
-        columns = {what: tuple(chosen) for what, chosen in lists.items()}
-        columns["rewards"] = () if rewards is None else (rewards,) if isinstance(rewards, str) else tuple(rewards)
-        return cls(label, **columns, candidates=candidates)
+            object.__setattr__(self, what, tuple(chosen))
+        rewards = (self.rewards,) if isinstance(self.rewards, str) else tuple(self.rewards)
+        object.__setattr__(self, "rewards", rewards)
 
     @property
     def given(self) -> str | None:
@@ -87,7 +75,7 @@ def label_column(path: Path, names: Sequence[str], label: str | None) -> str:
     Raise InputError if there is no such column.
     """
     if label is not None:
-        return known_column(path, names, label)
+        return known_column(path, names, label, "the label")
     usual = usual_label_columns(names)
     if len(usual) == 1:
         return usual[0]
@@ -95,26 +83,19 @@ def label_column(path: Path, names: Sequence[str], label: str | None) -> str:
     raise InputError(f"which column of {path} is the label? Name it; {which}")
 
 
-def known_column(path: Path, names: Sequence[str], name: str) -> str:
-    """Return `name` if such a column exists, else raise InputError with the closest match."""
+def known_column(path: Path, names: Sequence[str], name: str, purpose: str) -> str:
+    """Return `name` if such a column exists, else raise InputError; `purpose` says what it was to be."""
     if name not in names:
-        close = closest(name, names)
-        meant = "" if close is None else f"; did you mean {close!r}?"
-        raise InputError(f"there is no column {brief(name)} in {path}, whose columns are {join_names(names)}{meant}")
+        known = nearest(str(name), names)
+        more = f" The columns are {join_names(names)}" if known.endswith("?") else ""
+        raise InputError(f"there is no column {brief(name)} in {path} to be {purpose}; {known}{more}")
     return name
-
-
-class RewardColumns(NamedTuple):
-    """The reward columns and their classes, in the same order."""
-
-    columns: list[str]
-    classes: tuple[ClassName, ...]
 
 
 def reward_columns(
     path: Path, names: Sequence[str], reading: Reading, classes: Iterable[ClassName] | None
-) -> RewardColumns:
-    """Find the reward columns named by `reading`.
+) -> dict[str, ClassName]:
+    """Return the reward columns named by `reading` with their classes, in the order of the classes.
 
     Classes have the names of their columns; for a pattern such as `worth_*`, the part that the star matches. Raise
     InputError if columns are missing or named twice, or do not match the given classes.
@@ -130,7 +111,7 @@ def reward_columns(
             if not matching:
                 raise InputError(f"no column of {path} begins like {brief(pattern)} (columns: {join_names(names)})")
         else:
-            matching = {known_column(path, names, pattern): pattern}
+            matching = {known_column(path, names, pattern, "a reward"): pattern}
         for column, name in matching.items():
             if column in class_names:
                 raise InputError(f"rewards name the column {brief(column)} of {path} twice")
@@ -145,7 +126,7 @@ def reward_columns(
                 f"the rewards of {path} are those of {join_names(known)}, but the classes are {join_names(given)}"
             )
         known = given
-    return RewardColumns([columns[name] for name in known], known)
+    return {columns[name]: name for name in known}
 
 
 # --- guessing the kinds of columns ------------------------------------------------------------------------------------
@@ -160,14 +141,22 @@ SELDOM = 0.2  # share of distinct values above which they rarely repeat
 
 
 class Kind(Enum):
+    """What a column holds."""
+
     NUMBER = "numbers"
     CATEGORY = "categories"
     TEXT = "text"
     DATE = "dates"
     ID = "ids"
+    LABEL = "the label"
+    REWARD = "a reward"
+    CANDIDATES = "candidates"
+    DROPPED = "dropped"
 
 
-LEFT_OUT = (Kind.DATE, Kind.ID)
+FEATURES = (Kind.NUMBER, Kind.CATEGORY, Kind.TEXT)
+LEFT_OUT = (Kind.DATE, Kind.ID)  # unless they are declared as something else
+ANSWERS = (Kind.LABEL, Kind.REWARD, Kind.CANDIDATES)
 
 
 def is_number_type(kind: Any) -> bool:

@@ -7,7 +7,6 @@ names and order of the files that ONEBIT_DATA is meant for, so that it does not 
 
 from __future__ import annotations
 
-import gzip
 import os
 import tempfile
 import warnings
@@ -44,34 +43,27 @@ IRISES = ("Iris-setosa", "Iris-versicolor", "Iris-virginica")
 TOPICS = ("CCAT", "ECAT", "GCAT", "MCAT")
 
 
-def get_iris(home: Path) -> Parts:
-    """Return Fisher's iris flowers, which scikit-learn ships."""
-    X, y = _read_shipped("iris", "iris.csv", header=1)
-    return {"X": X.astype(np.float32), "y": y.astype(np.int64), "classes": np.array(IRISES)}
-
-
-def get_digits(home: Path) -> Parts:
-    """Return the handwritten digits that scikit-learn ships."""
-    X, y = _read_shipped("digits", "digits.csv.gz")
-    return {"X": X.astype(np.uint8), "y": y.astype(np.int64), "classes": np.array(DIGITS)}
-
-
-def _read_shipped(name: str, file: str, header: int = 0) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the rows and labels of a table that scikit-learn ships, read from its folder if possible.
+def get_shipped(name: str, file: str, header: int, dtype: type, classes: tuple[str, ...], home: Path) -> Parts:
+    """Return a data set that scikit-learn ships, read from its folder if possible.
 
     Importing scikit-learn would take longer than a run over its data.
     """
     package = find_spec("sklearn")
-    for folder in (package and package.submodule_search_locations) or ():
-        path = Path(folder) / "datasets" / "data" / file
-        if path.is_file():
-            with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as lines:
-                table = np.loadtxt(lines, delimiter=",", skiprows=header)
-            return table[:, :-1], table[:, -1]
-    require("sklearn", name)
-    from sklearn import datasets
+    folders = (package and package.submodule_search_locations) or ()
+    path = next((path for folder in folders if (path := Path(folder) / "datasets" / "data" / file).is_file()), None)
+    if path is None:
+        require("sklearn", name)
+        from sklearn import datasets
 
-    return getattr(datasets, f"load_{name}")(return_X_y=True)  # type: ignore[no-any-return]
+        X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
+    else:
+        table = np.loadtxt(path, delimiter=",", skiprows=header)  # unpacked if its name ends in .gz
+        X, y = table[:, :-1], table[:, -1]
+    return {"X": X.astype(dtype), "y": y.astype(np.int64), "classes": np.array(classes)}
+
+
+get_iris = partial(get_shipped, "iris", "iris.csv", 1, np.float32, IRISES)  # Fisher's iris flowers
+get_digits = partial(get_shipped, "digits", "digits.csv.gz", 0, np.uint8, DIGITS)
 
 
 def _openml(identity: int, home: Path) -> Any:
@@ -109,13 +101,7 @@ def get_abalone(home: Path) -> Parts:
     X = bunch.data.astype(np.float32)
     codes = np.array([SEXES.index(names[int(code)]) for code in X[:, sex]], dtype=np.float32)
     rings = np.array([int(float(label)) for label in bunch.target], dtype=np.int16)
-    values, y = np.unique(rings, return_inverse=True)
-    return {
-        "X": np.column_stack([codes, np.delete(X, sex, axis=1)]),
-        "y": y.astype(np.int16),
-        "classes": np.array([str(value) for value in values]),
-        "rings": rings,
-    }
+    return {"X": np.column_stack([codes, np.delete(X, sex, axis=1)]), "rings": rings}
 
 
 def get_newsgroups(home: Path) -> Parts:
@@ -347,7 +333,7 @@ def _download_error(name: str, error: Exception) -> NetworkError:
     own = user_folder()
     folder = f"{own}, the folder named by ONEBIT_DATA" if own else "the folder named by ONEBIT_DATA"
     arrays = "data, indices, indptr, shape" if REAL[name].sparse else "X"
-    arrays += ", y, classes" + (", rings" if name == "abalone" else "")
+    arrays += ", rings" if name == "abalone" else ", y, classes"
     return NetworkError(
         f"{name} is not on this machine and could not be downloaded ({reason}): put {name}.npz with the arrays {arrays} "
         f"into {folder}, or into {data_folder()}"

@@ -7,14 +7,13 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onebit.data.dataset import Csr
-from onebit.data.file_blocks import FileStore, MemoryStore
+from onebit.data.file_blocks import ArrayBlock, ArrayStore
 from onebit.errors import InputError
 from onebit.features.features import require_table
 from onebit.features.rows import checked_csr, is_sparse
@@ -75,6 +74,14 @@ class Block:
         row = np.insert(self.row, ends, np.arange(self.rows))
         column = np.insert(self.column, ends, self.width)
         return Block(np.insert(self.values, ends, 1.0), row, column, self.first, self.rows, self.width + 1)
+
+    def arrays(self) -> ArrayBlock:
+        """Return the rows in float32: a matrix X, or the parts of a CSR matrix."""
+        values = self.values.astype(np.float32)
+        if not self.sparse:
+            return {"X": values}
+        starts = np.append(0, np.cumsum(np.bincount(self.row, minlength=self.rows)))
+        return {"data": values, "indices": self.column.astype(np.int32), "indptr": starts}
 
     def locate(self, wrong: NDArray[np.bool_]) -> tuple[str, float]:
         """Return the first of the marked values and its position in words, for messages."""
@@ -145,26 +152,11 @@ def read_blocks(X: Any) -> Blocks:
     return partial(sparse_blocks, checked_csr(X)) if is_sparse(X) else partial(dense_blocks, X)
 
 
-def join_blocks(blocks: Blocks, folder: Path | None) -> NDArray[np.float32] | Csr:
-    """Return the rows of all blocks, in memory or mapped from files in the folder.
-
-    After an error no files are left.
-    """
-    store = MemoryStore() if folder is None else FileStore(folder, "for the prepared rows")
-    rows = width = 0
-    ends = np.zeros(1, dtype=np.int64)
-    try:
-        for block in blocks():
-            values = block.values.astype(np.float32)
-            if not block.sparse:
-                store.append({"X": values})
-                continue
-            starts = ends[-1] + np.cumsum(np.bincount(block.row, minlength=block.rows))
-            ends = np.concatenate([ends[-1:], starts]) if rows == 0 else starts
-            store.append({"data": values, "indices": block.column.astype(np.int32), "indptr": ends})
-            rows, width = rows + block.rows, block.width
-        arrays = store.finish()
-    except BaseException:
-        store.clear()
-        raise
-    return arrays["X"] if "X" in arrays else Csr(**arrays, shape=(rows, width))
+def join_blocks(blocks: Blocks, store: ArrayStore) -> NDArray[np.float32] | Csr:
+    """Return the rows of all blocks, held by an empty store."""
+    width = 0
+    for block in blocks():
+        store.append(block.arrays())
+        width = block.width
+    arrays = store.arrays()
+    return arrays["X"] if "X" in arrays else Csr(**arrays, shape=(len(arrays["indptr"]) - 1, width))

@@ -28,11 +28,6 @@ from onebit.features.frames import is_frame, is_numeric_frame
 ROUNDS = 100_000  # of a generator, by default
 LABEL_BYTES = 8  # per row
 
-_NO_MARGIN = (
-    "SynSep10 has no margin: rules that insist on one in every step (C = 1, plain EPABF) undo what they learnt, and Banditron's "
-    "steps of K/exploration never settle. Small steps (aggressiveness = 0.001) work."
-)
-
 
 @dataclass(frozen=True)
 class Generator:
@@ -41,7 +36,6 @@ class Generator:
     make: synthetic.Drawn[...]
     classes: int
     features: int
-    note: str = ""
 
     @property
     def summary(self) -> str:
@@ -50,8 +44,8 @@ class Generator:
 
 
 GENERATORS = {
-    "synsep10": Generator(synthetic.synsep10, 10, 100, _NO_MARGIN),
-    "synnonsep10": Generator(synthetic.synnonsep10, 10, 100, _NO_MARGIN),
+    "synsep10": Generator(synthetic.synsep10, 10, 100),
+    "synnonsep10": Generator(synthetic.synnonsep10, 10, 100),
     "synsep10-released": Generator(synthetic.synsep10_released, 10, 100),
     "synnonsep10-released": Generator(synthetic.synnonsep10_released, 10, 100),
     "synsep9": Generator(synthetic.synsep9, 9, 400),
@@ -78,7 +72,6 @@ class Source:
     make: Callable[[int, int], Dataset]
     describe: Callable[[], dict[str, Any]]
     prepare: tuple[str, ...] = ()
-    note: str = ""
     pieces: Callable[[int, int], Iterator[Dataset]] | None = None
     columns: int = 0
     text: bool = False  # True if the rows are texts, for learners made with text=True
@@ -128,7 +121,7 @@ def source_of(
     of_texts = text is True
     texts = () if isinstance(text, bool) else text
     columns, values = split_columns_and_values(candidates=candidates, rewards=rewards)
-    reading = Reading.of(label, texts, categorical, numeric, drop, **columns)
+    reading = Reading(label, texts, categorical, numeric, drop, **columns)
     if isinstance(X, Source):
         if steps or y is not None or classes is not None or of_texts or reading.given is not None or values:
             raise InputError("a source brings its own labels and preparation: say them where the source is made")
@@ -223,16 +216,15 @@ def _source_of_rows(
 
 def _no_labels(reading: Reading) -> InputError:
     """Return the error for rows without labels."""
-    for what, column, instead in (
-        ("rewards", next(iter(reading.rewards), None), "a matrix with a column for each class"),
-        ("label", reading.label, "y"),
-    ):
-        if column is not None:
-            return InputError(
-                f"{what} names the column {brief(column)}, but the columns of X have no names: "
-                f"give {instead}, or the rows as a frame or a file"
-            )
-    return InputError("rows were given without labels: give y as well, or the name of a data set")
+    what, column, instead = "label", reading.label, "y"
+    if reading.rewards:
+        what, column, instead = "rewards", reading.rewards[0], "a matrix with a column for each class"
+    if column is None:
+        return InputError("rows were given without labels: give y as well, or the name of a data set")
+    return InputError(
+        f"{what} names the column {brief(column)}, but the columns of X have no names: "
+        f"give {instead}, or the rows as a frame or a file"
+    )
 
 
 def _source_of_generator(name: str, steps: tuple[str, ...]) -> Source:
@@ -254,7 +246,7 @@ def _source_of_generator(name: str, steps: tuple[str, ...]) -> Source:
             yield Dataset(rows, labels, classes)
 
     # With steps there are no pieces: a step may have to see all rows first.
-    return Source(name, False, ROUNDS, draw, dict, steps, generator.note, None if steps else pieces, columns)
+    return Source(name, False, ROUNDS, draw, dict, steps, None if steps else pieces, columns)
 
 
 def _fixed_source(

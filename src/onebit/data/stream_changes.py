@@ -38,8 +38,6 @@ class DrawsInTurn:
 
     def next(self, size: int) -> tuple[NDArray[Any], np.random.Generator]:
         """Return the next draws of the first kind, and the generator for as many of the second."""
-        if self._second is None and size == self._rounds:
-            return self._draw(self._first, size), self._first
         if self._second is None:
             # To find where the second kind starts, make all draws of the first: a draw may be rejected, which takes another.
             self._second = copy.deepcopy(self._first)
@@ -89,23 +87,18 @@ class Drift:
         if given is None or isinstance(given, Drift):
             return given
         kind, _, places = str(given).partition(":")
-        if kind not in ("abrupt", "gradual"):
-            raise InputError(f"drift is {brief(given)}, but must be abrupt:AT or gradual:FROM..TO")
+        usual = {"abrupt": "0.5", "gradual": "0.25..0.75"}
         try:
-            cuts = [float(place) for place in places.split("..")] if places else []
-        except ValueError:
-            cuts = [float("nan")]
-        if kind == "abrupt":
-            begin, end = (cuts or [0.5])[0], (cuts or [0.5])[-1]
-            fits = len(cuts) <= 1 and 0.0 < begin < 1.0
-        else:
-            begin, end = (cuts or [0.25])[0], (cuts or [0.75])[-1]
-            fits = len(cuts) in (0, 2) and 0.0 <= begin < end <= 1.0
-        if not fits:
+            cuts = [float(place) for place in (places or usual[kind]).split("..")]
+        except (KeyError, ValueError):
+            cuts = []
+        at_once = kind == "abrupt" and len(cuts) == 1 and 0.0 < cuts[0] < 1.0
+        if not at_once and not (kind == "gradual" and len(cuts) == 2 and 0.0 <= cuts[0] < cuts[1] <= 1.0):
             raise InputError(
-                f"drift is {brief(given)}, but its places are fractions of the stream: abrupt:0.5, gradual:0.25..0.75"
+                f"drift is {brief(given)}, but must be abrupt:AT or gradual:FROM..TO with fractions of the stream, such as "
+                "abrupt:0.5 or gradual:0.25..0.75"
             )
-        return cls(begin, end)
+        return cls(cuts[0], cuts[-1])
 
 
 def rename_labels(drift: Drift, classes: int, rounds: int, seed: int) -> LabelChange:

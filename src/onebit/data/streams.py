@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import inspect
 import json
-import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.memory import require_memory
-from onebit.contract.parameters import named_parameters, require_known
+from onebit.contract.parameters import Real, named_parameters, require_known
 from onebit.contract.validation import checked_count, checked_seed
-from onebit.data.candidate_sets import CandidateDraws, check_size
+from onebit.data.candidate_sets import CandidateSets, candidate_draws, check_size
 from onebit.data.dataset import Dataset, describe_long_runs, describe_rows
 from onebit.data.sources import LABEL_BYTES, Source, source_of
 from onebit.data.stream_changes import (
@@ -50,6 +49,8 @@ PIECE_ROUNDS = 1 << 16  # rounds in a piece of a schedule
 ROUND_BYTES = 16  # the label of a round and its row number
 MEMBER_BYTES = 16  # a candidate, in a set and in the packed array
 LATE_BYTES = 256  # at most, for a round whose feedback may come late or never
+
+SHARE = Real("[0, 1)", "a share of the rounds")
 
 # Numbers of the random generators seeded by a run, one for each use.
 _ORDER, _NOISE = 15, 16  # drift, delays and missing feedback have the next ones
@@ -218,7 +219,7 @@ class Stream:
     def _pieces(self, rows: Iterable[tuple[Dataset, NDArray[np.int64]]], seed: int) -> Iterator[Piece]:
         """Yield consecutive rounds with their labels, after noise and drift, and their candidates."""
         changes: list[LabelChange] = []
-        draws: CandidateDraws | None = None
+        draw: Callable[[NDArray[np.int64]], CandidateSets] | None = None
         for number, (data, order) in enumerate(rows):
             classes = len(data.classes)
             if number == 0 and self.noise:
@@ -226,14 +227,13 @@ class Stream:
             if number == 0 and self.drift is not None:
                 changes.append(rename_labels(self.drift, classes, self.rounds, seed))
             if number == 0 and self.candidates:
-                draws = CandidateDraws(self.candidates, classes, seed)
+                draw = candidate_draws(self.candidates, classes, seed)
             labels = data.y[order] if len(order) else data.y
             for change in changes:
                 labels = change(labels)
-            sets = None if data.candidates is None else data.candidates.select(order)
-            yield Piece(
-                data, order, np.ascontiguousarray(labels, dtype=np.int64), draws.next(labels) if draws else sets
-            )
+            labels = np.ascontiguousarray(labels, dtype=np.int64)
+            listed = None if data.candidates is None else data.candidates.select(order)
+            yield Piece(data, order, labels, draw(labels) if draw else listed)
 
     def _orders(self, rows: int, seed: int) -> Iterator[NDArray[np.int64]]:
         """Yield the row number of each round, in pieces."""
@@ -353,13 +353,13 @@ def stream(
         source,
         source.rounds if rounds is None else rounds,
         order or ("shuffle" if source.fixed else "file"),
-        _share("noise", noise),
+        SHARE.code("noise", noise),
         Drift.read(drift),
         Delay.read(delay),
-        _share("missing", missing),
+        SHARE.code("missing", missing),
         checked_seed(0 if seed is None else seed),
         check_size(candidates, len(source.make(1, 0).classes)) if counted else 0,
-        _share("corrected", corrected, most=1.0),
+        Real("[0, 1]", "a share of the rounds").code("corrected", corrected),
     )
 
 
@@ -367,11 +367,3 @@ def stream_parameters() -> dict[str, inspect.Parameter]:
     """Return the parameters of `stream` and `source_of`, except the data X and y."""
     known = {**named_parameters(stream), **named_parameters(source_of)}
     return {name: parameter for name, parameter in known.items() if name not in ("X", "y")}
-
-
-def _share(name: str, given: object, most: float = math.nextafter(1.0, 0.0)) -> float:
-    number = isinstance(given, int | float | np.floating) and not isinstance(given, bool)
-    if not number or not 0.0 <= given <= most:  # type: ignore[operator]
-        until = "to 1" if most == 1.0 else "up to, not including, 1"
-        raise InputError(f"{name} is {brief(given)}, but must be a share of the rounds from 0 {until}")
-    return float(given)  # type: ignore[arg-type]

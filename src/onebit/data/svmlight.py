@@ -7,73 +7,41 @@ which: from 1 is assumed if no column 0 occurs.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from onebit.contract.validation import ClassName
-from onebit.data.file_blocks import ArrayStore, LineReader, ParsedLines, TextLine, numbered_lines
-from onebit.errors import InputError, brief
-
-_CHUNK = 1 << 20  # column indices changed at a time
+from onebit.data.file_blocks import ArrayBlock, ArrayStore, LineReader, TextLine, numbered_lines, replace_values
+from onebit.errors import InputError, brief, truncate
 
 
 class Svmlight(LineReader):
     """A reader of svmlight files."""
 
-    def __init__(self, path: Path, classes: Iterable[ClassName] | None) -> None:
-        super().__init__(path, classes)
-        self._lowest, self._highest = np.iinfo(np.int64).max, -1
-
     def row_lines(self) -> Iterator[TextLine]:
         return (line for line in numbered_lines(self.path) if not line.text.lstrip().startswith("#"))
 
-    def parse_lines(self, lines: Sequence[TextLine]) -> ParsedLines:
-        try:
-            X, labels = _parse_text("".join(line.text for line in lines))
-        except (ValueError, OverflowError):
-            self._refuse_bad_line(lines)
-            raise
-        if not np.isfinite(X.data).all():
-            entry = int(np.flatnonzero(~np.isfinite(X.data))[0])
-            line = lines[int(np.searchsorted(X.indptr, entry, side="right")) - 1]
-            raise InputError(
-                f"column {X.indices[entry]} of {self.path} is missing, infinite or too large for 32 bits "
-                f"in line {line.number}"
-            )
-        if len(X.indices):
-            self._lowest = min(self._lowest, int(X.indices.min()))
-            self._highest = max(self._highest, int(X.indices.max()))
-        return ParsedLines(X.data, X.indices.astype(np.int32), X.indptr.astype(np.int64), labels)
+    def parse_lines(self, lines: Sequence[str]) -> ArrayBlock:
+        from sklearn.datasets import load_svmlight_file
 
-    def _refuse_bad_line(self, lines: Sequence[TextLine]) -> None:
-        for line in lines:
-            try:
-                _parse_text(line.text)
-            except (ValueError, OverflowError) as error:
-                text = line.text.strip()
-                shown = text if len(text) <= 60 else text[:60] + "..."
-                raise InputError(
-                    f"line {line.number} of {self.path} is {brief(shown)}, but must be a label and pairs column:value, "
-                    f"columns in order ({error})"
-                ) from None
+        file = io.BytesIO("".join(lines).encode())
+        try:
+            X, labels = load_svmlight_file(file, dtype=np.float32, zero_based=True)
+        except (ValueError, OverflowError) as error:
+            must_be = "must be a label and pairs column:value, columns in order"
+            raise InputError(f"{brief(truncate(lines[0].strip(), 60))} {must_be} ({error})") from None
+        wrong = np.flatnonzero(~np.isfinite(X.data))
+        if len(wrong):
+            raise InputError(f"column {X.indices[wrong[0]]} is missing, infinite or too large for 32 bits")
+        indices, indptr = X.indices.astype(np.int32), X.indptr.astype(np.int64)
+        return {"data": X.data, "indices": indices, "indptr": indptr, "y": labels}
 
     def finish(self, store: ArrayStore) -> tuple[tuple[ClassName, ...], int]:
         classes = self.finish_labels(store, self.labels.values, f"the label of {self.path}")
-        if self._highest < 0:
-            raise InputError(f"{self.path} has no values, only labels")
-        if self._lowest == 0:
-            return classes, self._highest + 1
         indices = store.array("indices")
-        for start in range(0, len(indices), _CHUNK):
-            indices[start : start + _CHUNK] -= 1
-        return classes, self._highest
-
-
-def _parse_text(text: str) -> tuple[Any, Any]:
-    """Return the rows of a text as a CSR matrix, and their labels."""
-    from sklearn.datasets import load_svmlight_file
-
-    return load_svmlight_file(io.BytesIO(text.encode()), dtype=np.float32, zero_based=True)  # type: ignore[no-any-return]
+        if not len(indices):
+            raise InputError(f"{self.path} has no values, only labels")
+        if indices.min() > 0:
+            replace_values(indices, lambda columns: columns - 1)
+        return classes, int(indices.max()) + 1

@@ -39,11 +39,16 @@ class TableFile(ABC):
 
     def sample(self) -> Any:
         """Return the first rows as a record batch; None if there are none."""
-        return next((batch for batch, _ in self.batches(SAMPLE) if batch.num_rows), None)
+        return next((batch.slice(0, SAMPLE) for batch, _ in self.batches(SAMPLE) if batch.num_rows), None)
 
     def place(self, row: int) -> str:
         """Return the location of a row, given from 0, as users count it, for messages."""
-        return f"row {row + 1}"
+        line = next(islice(self.lines(), row, None), None)
+        return f"row {row + 1}" if line is None else f"row {row + 1} (line {line} of the file)"
+
+    def lines(self) -> Iterator[int]:
+        """Yield the number of the line on which each row ends, if the file has lines."""
+        return iter(())
 
 
 def plain_batch(batch: Any) -> Any:
@@ -121,9 +126,8 @@ class RowTable(TableFile):
             columns = [self._column(name, values) for name, values in zip(self.names, cells, strict=True)]
             yield arrow.RecordBatch.from_arrays(columns, names=self.names), block[-1][2]
 
-    def place(self, row: int) -> str:
-        line = next((line for line, _, _ in islice(self._records(), row, None)), None)
-        return f"row {row + 1}" if line is None else f"row {row + 1} (line {line} of the file)"
+    def lines(self) -> Iterator[int]:
+        return (line for line, _, _ in self._records())
 
     def _column(self, name: str, values: Sequence[Any]) -> Any:
         import pyarrow as arrow

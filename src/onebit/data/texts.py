@@ -18,7 +18,6 @@ from onebit.features.named import hash_columns, words_in
 from onebit.features.rows import build_csr
 
 BUCKETS = 1 << 22
-_SLICE = 1 << 20  # stored column indices renumbered at a time
 
 Entries = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]  # rows, columns, values
 
@@ -53,21 +52,16 @@ class Encoder:
         """The number of columns, once everything has been read."""
         return self._start + int(self._used.sum())
 
-    def renumber(self, columns: NDArray[Any]) -> None:
-        """Renumber columns in place, leaving out the hashed columns that never occurred."""
-        start = self._start
-        place = start + np.cumsum(self._used, dtype=np.int64) - 1
-        for first in range(0, len(columns), _SLICE):
-            part = columns[first : first + _SLICE]
-            above = part >= start
-            part[above] = place[part[above] - start]
+    def numbers(self) -> NDArray[np.int64]:
+        """Return the new number of each column, leaving out the hashed columns that never occurred."""
+        return np.concatenate([np.arange(self._start), self._start + np.cumsum(self._used, dtype=np.int64) - 1])
 
 
-def join_entries(entries: Sequence[Entries], rows: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
-    """Return entries as the parts of a CSR matrix."""
+def join_entries(entries: Sequence[Entries], rows: int) -> dict[str, NDArray[Any]]:
+    """Return entries as the parts of a CSR matrix, by their names in SciPy."""
     owners, columns, values = (np.concatenate(parts) for parts in zip(*entries, strict=True))
     values, columns, starts = build_csr(owners, columns, values, rows)
-    return values.astype(np.float32), columns.astype(np.int32), starts
+    return {"data": values.astype(np.float32), "indices": columns.astype(np.int32), "indptr": starts}
 
 
 def require_texts(X: Any) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import warnings
 import zipfile
 from collections.abc import Iterable
 from dataclasses import replace
@@ -16,15 +15,16 @@ from numpy.typing import NDArray
 from onebit.contract.installation import install_command
 from onebit.contract.validation import ClassName, checked_classes, join_names
 from onebit.data.columns import TableReader
-from onebit.data.dataset import Answers, Csr, Dataset, label_rows, make_dataset, reward_answers
+from onebit.data.dataset import Answers, Csr, Dataset, make_dataset, reward_answers
 from onebit.data.delimited import CsvTable
 from onebit.data.file_blocks import FileProgress, FileReader, read_into_memory, unreadable
+from onebit.data.labels import encode_labels
 from onebit.data.large import convert_file, is_large
 from onebit.data.reading import Reading
 from onebit.data.svmlight import Svmlight
 from onebit.data.table_files import FrameTable, ParquetTable, TableFile, excel_table, json_table
 from onebit.data.vw_text import VwText
-from onebit.errors import InputError, MissingExtraError, OnebitError, OnebitWarning, brief
+from onebit.errors import InputError, MissingExtraError, OnebitError, brief
 from onebit.features.frames import narwhals_frame
 
 JSON_LINES = (".jsonl", ".jsonl.gz")
@@ -67,20 +67,12 @@ def read_file(
         raise InputError(
             f"{columns.given} was given with {path}, but is for the columns of tables ({', '.join(TABLES)})"
         )
-    try:
-        if archive:
-            return dataset_from_arrays(load_arrays(path), path, classes, reading)
-        if is_large(path):
-            how = (reading.described(), classes)
-            data, note = convert_file(path, how, lambda: _reader(path, reading, classes), progress)
-        else:
-            reader = _reader(path, reading, classes)
-            data, note = read_into_memory(reader, f"reading {path.name}", progress), reader.note
-    except PermissionError:
-        raise InputError(f"{path} cannot be read: permission denied") from None
-    if note:
-        warnings.warn(note, OnebitWarning, stacklevel=2)
-    return data
+    if archive:
+        return dataset_from_arrays(load_arrays(path), path, classes, reading)
+    if is_large(path):
+        how = (reading.described(), classes)
+        return convert_file(path, how, lambda: _reader(path, reading, classes), progress)
+    return read_into_memory(_reader(path, reading, classes), f"reading {path.name}", progress)
 
 
 def _reader(path: Path, reading: Reading, classes: tuple[ClassName, ...] | None) -> FileReader:
@@ -109,9 +101,10 @@ def read_frame(frame: Any, answers: Answers | None, reading: Reading, classes: I
     require("pyarrow", "a frame that is not all numbers")
     import pyarrow as arrow
 
-    if answers is not None and reading.label is not None:
-        raise InputError(f"the labels are given twice: as y, and as the column {brief(reading.label)} of the frame")
-    wrapped, label_names = narwhals_frame(frame), None
+    if answers is not None and (reading.label is not None or reading.rewards):
+        column = reading.rewards[0] if reading.label is None else reading.label
+        raise InputError(f"the labels are given twice: as y, and by the column {brief(column)} of the frame")
+    wrapped = narwhals_frame(frame)
     names = list(wrapped.columns)
     for name in names:
         if not isinstance(name, str):
@@ -124,15 +117,7 @@ def read_frame(frame: Any, answers: Answers | None, reading: Reading, classes: I
         raise unreadable(Path("the frame"), error) from None
     if answers is not None:
         answers.refuse_unmatched(table)
-        label = "y"
-        while label in names:
-            label += "_"
-        reading, classes, label_names = replace(reading, label=label), answers.classes, answers.classes
-        table = table.append_column(label, arrow.array(answers.y))
-    reader = TableReader(FrameTable(table), reading, classes, label_names)
-    data = read_into_memory(reader, "reading the frame")
-    if reader.note:
-        warnings.warn(reader.note, OnebitWarning, stacklevel=2)
+    data = read_into_memory(TableReader(FrameTable(table), reading, classes, answers), "reading the frame")
     if answers is None:
         return data
     return replace(data, rewards=answers.rewards, candidates=answers.candidates or data.candidates)
@@ -148,8 +133,6 @@ def require(module: str, what: str, extra: str = "experiments") -> None:
 
 def load_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """Return all arrays of an .npz file by name."""
-    if not path.is_file():
-        raise InputError(f"there is no file {path}")
     try:
         if not zipfile.is_zipfile(path):
             raise InputError(f"{path} is not an .npz file, whatever its name says")
@@ -187,8 +170,6 @@ def dataset_from_arrays(
     if "classes" in parts:
         if given is not None:
             raise InputError(f"classes were given with {path}, which brings its own")
-        if parts["classes"].ndim == 0:
-            raise InputError(f"classes of {path} is {parts['classes']}, but must be a list of names")
         given = checked_classes(parts["classes"].tolist())
     sets = None if asked.candidates is None else _get_array(parts, path, asked.candidates)
     what = f"{asked.candidates} of {path}"
@@ -196,11 +177,13 @@ def dataset_from_arrays(
         answers = reward_answers(_get_array(parts, path, worth), given, sets, (f"{worth} of {path}", what))
         return make_dataset(rows, answers)
     if "classes" in parts:
-        data = _dataset_of_indices(rows, parts["y"], checked_classes(given or ()), path)
+        classes = checked_classes(given or ())
+        answers = Answers(_check_indices(parts["y"], classes, path), classes)
     else:
-        data = label_rows(rows, parts["y"], given)
-        if given is None:
-            _refuse_seen_once(data, path)
+        answers = Answers(*encode_labels(parts["y"], given))
+    data = make_dataset(rows, answers)
+    if given is None:
+        _refuse_seen_once(data, path)
     return data if sets is None else data.with_candidates(sets, what)
 
 
@@ -224,14 +207,14 @@ def _get_array(parts: dict[str, NDArray[Any]], path: Path, name: str) -> NDArray
     return parts[name]
 
 
-def _dataset_of_indices(rows: Any, y: NDArray[Any], classes: tuple[ClassName, ...], path: Path) -> Dataset:
-    """Return a data set from rows and labels that are positions in `classes`."""
+def _check_indices(y: NDArray[Any], classes: tuple[ClassName, ...], path: Path) -> NDArray[np.int64]:
+    """Return labels that are positions in `classes`; raise InputError for others."""
     if y.ndim != 1 or y.dtype.kind not in "iu":
         raise InputError(f"y of {path} must be whole numbers that index its {len(classes)} classes")
     outside = np.flatnonzero((y < 0) | (y >= len(classes)))
     if len(outside):
         raise InputError(f"y[{outside[0]}] of {path} is {y[outside[0]]}, but there are {len(classes)} classes")
-    return make_dataset(rows, Answers(y.astype(np.int64), classes))
+    return y.astype(np.int64)
 
 
 def _refuse_seen_once(data: Dataset, path: Path) -> None:

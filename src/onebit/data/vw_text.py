@@ -18,11 +18,10 @@ from typing import NamedTuple
 import numpy as np
 
 from onebit.contract.validation import ClassName
-from onebit.data.file_blocks import ArrayStore, LineReader, ParsedLines, TextLine
+from onebit.data.file_blocks import ArrayBlock, ArrayStore, LineReader
 from onebit.data.labels import NUMBER, WHOLE, parse_labels
 from onebit.errors import InputError, brief
 
-MOST_FEATURES = 1 << 26  # all names are held in memory
 LARGEST = float(np.finfo(np.float32).max)  # VW's own numbers have 32 bits as well
 DIGITS = re.compile(r"\d+", re.ASCII)
 NO_NUMBERS = ("nan", "inf", "infinity")
@@ -116,33 +115,31 @@ def feature_name(space: str, name: str) -> str:
 class VwText(LineReader):
     """A reader of .vw files with a class on every line.
 
-    Rows are sparse, with one column per feature name, in order of appearance.
+    Rows are sparse, with one column per feature name, in order of appearance. All names are held in memory.
     """
 
     def __init__(self, path: Path, classes: Iterable[ClassName] | None) -> None:
         super().__init__(path, classes)
         self._columns: dict[str, int] = {}
 
-    def parse_lines(self, lines: Sequence[TextLine]) -> ParsedLines:
+    def parse_lines(self, lines: Sequence[str]) -> ArrayBlock:
         columns: list[int] = []
         values: list[float] = []
         starts, labels = [0], []
         for line in lines:
-            try:
-                example = parse_line(line.text)
-                labels.append(_class_of(example.label))
-            except InputError as error:
-                raise InputError(f"line {line.number} of {self.path}: {error}") from None
-            row = sorted((self._column(name), value) for name, value in example.features.items())
+            example = parse_line(line)
+            labels.append(_class_of(example.label))
+            number = self._columns.setdefault
+            row = sorted((number(name, len(self._columns)), value) for name, value in example.features.items())
             columns += [column for column, _ in row]
             values += [value for _, value in row]
             starts.append(len(columns))
-        return ParsedLines(
-            np.array(values, dtype=np.float32),
-            np.array(columns, dtype=np.int32),
-            np.array(starts, dtype=np.int64),
-            np.array(labels, dtype=object),
-        )
+        return {
+            "data": np.array(values, dtype=np.float32),
+            "indices": np.array(columns, dtype=np.int32),
+            "indptr": np.array(starts, dtype=np.int64),
+            "y": np.array(labels, dtype=object),
+        }
 
     def finish(self, store: ArrayStore) -> tuple[tuple[ClassName, ...], int]:
         names = parse_labels(self.labels.values, self.classes)
@@ -150,12 +147,6 @@ class VwText(LineReader):
         if not self._columns:
             raise InputError(f"{self.path} has no features, only labels")
         return classes, len(self._columns)
-
-    def _column(self, name: str) -> int:
-        column = self._columns.setdefault(name, len(self._columns))
-        if column == MOST_FEATURES:
-            raise InputError(f"{self.path} has more than {MOST_FEATURES:,} features, which are too many to be numbered")
-        return column
 
 
 def _class_of(words: list[str]) -> str:

@@ -95,8 +95,6 @@ def _data_parts(comparison: Comparison, result: DataResult) -> list[Part]:
     sentences += describe_feedback(data)
     if data.caveat:
         sentences.append(f"But {data.caveat}.")
-    if data.source.note:
-        sentences.append(data.source.note)
     parts: list[Part] = []
     if result.summaries:
         if result.rewarded:

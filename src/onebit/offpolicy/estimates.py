@@ -21,8 +21,8 @@ is known. Labels that are not candidates in a round cannot be played there by th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -133,14 +133,6 @@ def guess_logged(block: RoundBlock) -> tuple[PerLabel, NDArray[np.bool_]]:
     guess = np.where(block.offered, rest[:, None], 0.0)
     guess[np.arange(len(rest)), block.labels] = block.propensity
     return np.where(unknown[:, None], guess, block.logged), ~unknown | (block.propensity >= 1.0)
-
-
-Rounds = TypeVar("Rounds", Scores, RoundBlock)
-
-
-def join_rounds(parts: Sequence[Rounds]) -> Rounds:
-    """Concatenate the arrays of several blocks of rounds."""
-    return type(parts[0])(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 class Trust:

@@ -24,7 +24,6 @@ from onebit.offpolicy.estimates import (
     doubly_robust,
     estimate_mean,
     ips,
-    join_rounds,
     score_block,
     snips,
 )
@@ -237,17 +236,12 @@ def _evaluate(
     if isinstance(unanswered, bool) or not isinstance(unanswered, int | np.integer) or unanswered < 0:
         raise InputError(f"unanswered is {brief(unanswered)}, but must be a whole number of at least 0")
     walks = [_LogWalk(learner, checked_seed(seed), learning) for learner in learners.values()]
-
-    def report(counts: list[int]) -> None:
-        if progress is not None and max(counts):
-            progress(max(counts))
-
-    for checked in check_rounds(first, rounds):
+    for checked in check_rounds(first, rounds, progress):
         try:
-            report([walk.add_round(checked) for walk in walks])
+            for walk in walks:
+                walk.add_round(checked)
         except OnebitError as error:
             raise locate_error(checked.number, checked.round, error) from None
-    report([walk.close_block() for walk in walks])
     return [walk.evaluation(learner, int(unanswered)) for learner, walk in zip(learners.values(), walks, strict=True)]
 
 
@@ -264,8 +258,7 @@ class _LogWalk:
         self._replay = Replay(replaying, learning, own_seed)
         self._learning, self._classes = learning, len(learner.classes)
         self._block_rounds = max(1, min(REPORT, LARGEST_BLOCK // self._classes))
-        self._block: list[RoundBlock] = []  # of one round each; empty if the log has no propensities
-        self._waiting = 0  # rounds in the block
+        self._block: list[tuple[Any, ...]] = []  # rounds as in a `RoundBlock`; none if the log has no propensities
         self._parts: list[Scores] = []
         self._trust = Trust()
         self._has_propensities: bool | None = None
@@ -273,8 +266,8 @@ class _LogWalk:
         self._shown = doubts.ShownCounts.zeros(self._classes)
         self._learnt = self._choices = self._certain = 0  # choices: rounds with more than one candidate
 
-    def add_round(self, checked: CheckedRound) -> int:
-        """Score and learn one more round; return the size of the block if it is now full, else 0."""
+    def add_round(self, checked: CheckedRound) -> None:
+        """Score and learn one more round."""
         shown, propensity = checked.round, checked.propensity
         if self._has_propensities is None:
             self._has_propensities = propensity is not None
@@ -289,16 +282,11 @@ class _LogWalk:
             offered = np.zeros(self._classes, dtype=np.bool_)
             offered[checked.candidates] = True
             logged = np.full(self._classes, np.nan) if checked.logged is None else checked.logged
-            block = RoundBlock(
-                np.array([*self._follower.probabilities(shown.x, among=shown.among).values()])[None],
-                np.array([*self._model.probabilities(shown.x, among=modelled.among).values()])[None],
-                logged[None],
-                np.array([checked.place]),
-                np.array([checked.reward]),
-                np.array([propensity]),
-                offered[None],
-            )
-            self._block.append(block)
+            target = [*self._follower.probabilities(shown.x, among=shown.among).values()]
+            model = [*self._model.probabilities(shown.x, among=modelled.among).values()]
+            self._block.append((target, model, logged, checked.place, checked.reward, propensity, offered))
+            if len(self._block) == self._block_rounds:
+                self._score_rounds()
             learn_round(self._model, modelled, propensity, checked.number)
             if self._learning:
                 self._learnt += learn_round(self._follower, shown, propensity, checked.number)
@@ -307,16 +295,12 @@ class _LogWalk:
             self._shown.add(checked.place, checked.candidates)
         self._choices += is_choice
         self._answers.add(checked.reward)
-        self._waiting += 1
-        return self.close_block() if self._waiting == self._block_rounds else 0
 
-    def close_block(self) -> int:
-        """Score the rounds of the current block and return their number."""
-        if self._block:
-            self._parts.append(score_block(join_rounds(self._block), self._trust))
-            self._block.clear()
-        count, self._waiting = self._waiting, 0
-        return count
+    def _score_rounds(self) -> None:
+        """Score the rounds of the current block."""
+        block = RoundBlock(*map(np.array, zip(*self._block, strict=True)))
+        self._parts.append(score_block(block, self._trust))
+        self._block.clear()
 
     def evaluation(self, learner: Learner, unanswered: int) -> Evaluation:
         """Return the estimates and the warnings about them."""
@@ -333,7 +317,9 @@ class _LogWalk:
         ]
         weights = None
         if self._has_propensities:
-            scores = join_rounds(self._parts)
+            if self._block:
+                self._score_rounds()
+            scores = Scores(*map(np.concatenate, zip(*self._parts, strict=True)))
             weights = Weights.of(scores)
             weighed = [ips(scores), snips(scores), doubly_robust(scores)]
             caveats += doubts.on_weights(scores, weights, certain)

@@ -77,17 +77,24 @@ def require_bandit_learner(learner: object) -> None:
         )
 
 
-def check_rounds(learner: Learner, rounds: Iterable[Round]) -> Iterator[CheckedRound]:
-    """Yield the validated rounds; raise InputError with the number of one that this learner cannot use."""
+def check_rounds(learner: Learner, rounds: Iterable[Round], progress: Progress | None = None) -> Iterator[CheckedRound]:
+    """Yield the validated rounds; raise InputError with the number of one that this learner cannot use.
+
+    `progress` is called after every `REPORT` rounds, and after the last.
+    """
     if isinstance(rounds, str | Round) or not isinstance(rounds, Iterable):
         raise InputError(f"rounds is a {type(rounds).__name__}, but must be a list of Round")
-    classes = Classes(learner.classes)
+    classes, number = Classes(learner.classes), 0
     for number, given in enumerate(rounds, start=1):
         try:
             checked = _check_round(number, given, classes)
         except OnebitError as error:
             raise locate_error(number, given, error) from None
         yield checked
+        if progress is not None and number % REPORT == 0:
+            progress(REPORT)
+    if progress is not None and number % REPORT:
+        progress(number % REPORT)
 
 
 def locate_error(number: int, given: object, error: OnebitError) -> OnebitError:
@@ -216,8 +223,8 @@ def train(learner: Learner, rounds: Iterable[Round], progress: Progress | None =
     onebit.errors.InputError: round 1 of the log (id 'c'): there is no class 'maybe'; the classes are 'no', 'yes'
     """
     require_bandit_learner(learner)
-    learnt = pending = 0
-    for checked in check_rounds(learner, rounds):
+    learnt = 0
+    for checked in check_rounds(learner, rounds, progress):
         try:
             if checked.propensity is None:
                 raise InputError(
@@ -226,12 +233,6 @@ def train(learner: Learner, rounds: Iterable[Round], progress: Progress | None =
             learnt += learn_round(learner, checked.round, checked.propensity, checked.round.id)
         except OnebitError as error:
             raise locate_error(checked.number, checked.round, error) from None
-        pending += 1
-        if progress is not None and pending == REPORT:
-            progress(pending)
-            pending = 0
-    if progress is not None and pending:
-        progress(pending)
     return learnt
 
 

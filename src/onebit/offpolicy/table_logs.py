@@ -18,10 +18,10 @@ from onebit.contract.validation import ClassName, checked_classes
 from onebit.data.candidate_sets import parse_names
 from onebit.data.delimited import CsvTable
 from onebit.data.labels import to_whole
-from onebit.data.reading import is_number_type
+from onebit.data.reading import is_number_type, known_column
 from onebit.data.table_files import ParquetTable, TableFile, missing_texts, number_type, trim_numbers
 from onebit.data.user_files import require
-from onebit.errors import InputError, brief, nearest
+from onebit.errors import InputError, brief
 from onebit.offpolicy.log_files import Costs, Log
 from onebit.offpolicy.logged_rounds import Round
 
@@ -126,20 +126,15 @@ def _find_columns(
 
     def column(what: str, needed: bool = False) -> str | None:
         if what in chosen:
-            return existing(str(chosen[what]), f"to be {what}")
+            return known_column(path, names, str(chosen[what]), what)
         usual = next((name for name in USUAL[what] if name in names), None)
         if usual is None and needed:
             either = " or ".join(map(repr, USUAL[what]))
             raise InputError(f"{path} has no column {either}: name the one that says {MEANINGS[what]} with {what}")
         return usual
 
-    def existing(name: str, purpose: str) -> str:
-        if name not in names:
-            raise InputError(f"there is no column {brief(name)} in {path} {purpose}; {nearest(name, names)}")
-        return name
-
     x_names = [chosen["text"]] if "text" in chosen else chosen["x"] if "x" in chosen else [column("x", needed=True)]
-    x = [existing(str(name), "to be of x") for name in x_names]
+    x = [known_column(path, names, str(name), "of x") for name in x_names]
     has_both = "right" not in chosen and set(USUAL["right"]) <= set(names)
     if has_both and costs is not None:
         raise InputError(
@@ -227,7 +222,10 @@ def _parse_round(number: int, row: Mapping[str, Any], columns: LogColumns, with_
     identity = number if cell(columns.id) is None else cell(columns.id)
     among = None  # all classes are candidates
     if cell(columns.among) is not None:
-        among = parse_names(cell(columns.among), f"the column {brief(columns.among)}", lambda: "it")
+        try:
+            among = parse_names(cell(columns.among))
+        except InputError as error:
+            raise InputError(f"the column {brief(columns.among)} {error}") from None
     return Round(
         identity if isinstance(identity, str | int) else str(identity),
         _read_x(row, columns) if with_x else None,
