@@ -174,7 +174,7 @@ class KernelChoice(SpaceChoice):
         if np.isnan(own):
             return (
                 f"x has length {np.sqrt(sq_norm + self.bias):g}, but the rational kernel takes at most 1: prepare the rows "
-                "(unit-norm, unit-ball), or say kernel='rational:shorten'"
+                "(unit-norm, unit-ball)"
             )
         if own > limit:
             return (
