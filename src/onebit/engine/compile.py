@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onebit.contract.rule import Rule
-from onebit.engine import generic
 from onebit.engine.arguments import described
 from onebit.engine.code_cache import folder_for, holds_code, keep_code, kept_code, prune, root
 from onebit.engine.fingerprint import fingerprint, is_switched_off, knows_numba, numba_version, toolchain
@@ -36,9 +35,9 @@ from onebit.engine.overloads import GENERIC, OPTIONS, announce, orders, rule_fun
 from onebit.engine.stream import CHOICE_COLUMNS, Tally, lessons, stream
 from onebit.errors import InputError, clean_lines
 from onebit.rules import registry, rule_named
-from onebit.spaces import kernel
-from onebit.spaces.choose import form_for
+from onebit.spaces import choose
 from onebit.spaces.dense import DenseRows
+from onebit.spaces.space import Space
 from onebit.spaces.sparse import SparseRows
 
 if TYPE_CHECKING:
@@ -106,21 +105,18 @@ def cache_folder(rule: Rule, space: Any, loop: Callable[..., int] = stream) -> P
 @cache
 def code_mark(rule: Rule) -> str:
     """Return a hash of all code that a run with this rule executes; results are valid while it is equal."""
-    spaces = _spaces_of(rule)
+    spaces = spaces_of(rule)
     of_spaces = [function for space in spaces for function in space_functions(space)]
     functions: list[Callable[..., Any]] = [stream, *rule_functions(rule, stream), *of_spaces]
     if rule.composite:
-        functions.append(form_for)
+        functions.append(choose.form_for)
     return fingerprint(functions, GENERIC, dict(rule.kinds), *map(orders, spaces))
 
 
-def _spaces_of(rule: Rule) -> list[type[Any]]:
-    """Return the space types that a learner with this rule may have.
-
-    For a composite rule these are the spaces of its own package, else the common ones.
-    """
-    home = kernel.__package__ if rule.composite is None else rule.record.__module__.rpartition(".")[0]
-    return [space for space in generic.SPACES if f"{space.__module__}.".startswith(f"{home}." if home else "")]
+def spaces_of(rule: Rule) -> list[type[Space]]:
+    """Return the spaces that a learner with this rule may have: those that the module choosing among them names."""
+    module = choose if rule.composite is None else sys.modules[rule.record.__module__]
+    return [kind for kind in vars(module).values() if isinstance(kind, type) and issubclass(kind, Space)]
 
 
 def is_compiled(rule: Rule, space: Any) -> bool:

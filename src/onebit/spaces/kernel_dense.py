@@ -115,7 +115,8 @@ def dots_among(space: KernelDense, slot: int) -> None:
 def same(space: KernelDense, rows: DenseRows, row: int, slot: int) -> bool:
     x, block, lane = rows.values[row], slot // LANES, slot % LANES
     for feature in range(x.shape[0]):
-        if space.supports[block, feature, lane] != x[feature]:
+        value = x[feature]
+        if space.supports[block, feature, lane] != value:
             return False
     return True
 

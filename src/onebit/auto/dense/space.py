@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,6 @@ from onebit.auto.dense.views import FeatureStatistics, Waves
 from onebit.contract.belief import Contributions
 from onebit.contract.description import MembersReport
 from onebit.contract.rule import Contrast
-from onebit.engine import generic
 from onebit.errors import InputError, brief
 from onebit.spaces.dense import DenseRows, DenseSpace
 from onebit.spaces.layout import ANY, NUMBERS, ArraySpec, SpaceLayout, allocate
@@ -173,6 +171,3 @@ def _own_arrays(heads: int, features: int, dtype: Any, plan: MembersPlan) -> dic
         "waved_row": ArraySpec((plan.wave_columns + 1,), dtype),
         **dict.fromkeys(("seen", "taken", "units", "plain"), ArraySpec((features,), dtype)),
     }
-
-
-generic.SPACES[AutoDense] = sys.modules[__name__]

@@ -29,7 +29,6 @@ What is known of features and of the background stays when everything else is fo
 from __future__ import annotations
 
 import math
-import sys
 from typing import Any
 
 import numpy as np
@@ -61,7 +60,6 @@ from onebit.auto.sparse.scoring import (
 from onebit.contract.belief import Contributions
 from onebit.contract.description import MemberReport, MembersReport
 from onebit.contract.rule import Contrast
-from onebit.engine import generic
 from onebit.spaces.layout import NUMBERS, ArraySpec, SpaceLayout, allocate
 from onebit.spaces.space import Space
 from onebit.spaces.sparse import SparseRows, SparseSpace
@@ -170,6 +168,3 @@ class AutoSparse(AutoSparseArrays, Space):
             constant += weight * (by_score * CONSTANT * self.constants[head, WEIGHT] - by_bayes * heard)
             constant += weight * self.trusts[COMMON] * self.said[COMMON, head]
         return Contributions(values, float(constant))
-
-
-generic.SPACES[AutoSparse] = sys.modules[__name__]

@@ -17,9 +17,9 @@ from onebit.spaces.space import shrink_variance, step_weight
 Floats = NDArray[np.float32]  # weights, variances, rows and their sums
 
 cuda: Any = None
-feature_at: Any = None  # own_feature_at or shared_feature_at
 moved_by: Any = None  # residual_step, sums_step or root_step
 
+ROW_HELD = False  # whether the row is in registers; else it is in shared memory, before any lines there
 LANES = WIDTH = 0  # lanes of a replicate, features of a lane
 BLOCKS = UNROLLED = 0  # number of blocks of a lane's features, and size of each: WIDTH is their product
 HEADS = LINES = 0  # lines of weights, and all
@@ -35,42 +35,17 @@ ONE = np.float32(1.0)
 # --- where lines are --------------------------------------------------------------------------------------------------
 
 
-def own_row(registers: Floats, shared: Floats) -> Floats:
-    """Return the row in registers, for layouts with all lines in registers."""
-    return registers
+def feature_at(step: int, lane: int) -> int:
+    """Return the index of a feature of this lane in its registers, or else in shared memory.
 
-
-def own_feature_at(step: int, lane: int) -> int:
-    """Return the index of a feature of this lane in its registers."""
-    return step
-
-
-def shared_row(registers: Floats, shared: Floats) -> Floats:
-    """Return the row in shared memory, which comes before any lines there."""
-    return shared
-
-
-def shared_feature_at(step: int, lane: int) -> int:
-    """Return the index of a feature of this lane in shared memory.
-
-    The index is masked so that the compiler knows that it is not negative.
+    The latter is masked so that the compiler knows that it is not negative.
     """
-    return (step * LANES + lane) & FEATURES
-
-
-def shared_words(shared: Floats, stored: Floats) -> Floats:
-    """Return shared memory as the place of lines that are not in registers."""
-    return shared
-
-
-def stored_words(shared: Floats, stored: Floats) -> Floats:
-    """Return device memory, where lines are stored, as the place of lines that are not in registers."""
-    return stored
+    return step if ROW_HELD else (step * LANES + lane) & FEATURES
 
 
 def word_at(line: int, step: int, lane: int) -> int:
-    """Return the index in memory (shared or not) of a number of this lane."""
-    return line * (WIDTH * LANES) - FIRST_WORD + shared_feature_at(step, lane)
+    """Return the index in memory (shared or not) of a number of this lane, for rows in shared memory."""
+    return line * (WIDTH * LANES) - FIRST_WORD + feature_at(step, lane)
 
 
 def begin(stored: Floats, lane: int, start: np.float32) -> None:
