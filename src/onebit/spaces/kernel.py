@@ -22,7 +22,7 @@ import numpy as np
 
 from onebit.contract.rule import Vector
 from onebit.spaces.kernels import LONGEST, RATIONAL, Kernel, of_dots, self_value
-from onebit.spaces.space import LARGEST, SMALLEST
+from onebit.spaces.layout import LARGEST, SMALLEST
 
 LANES = 128
 NOWHERE = -1  # instead of a slot: no row, or the new one

@@ -62,9 +62,9 @@ class KernelDense(KernelDenseArrays, KernelSpace):
         return {"supports": rows[: self.counts[STORED]].copy()}
 
     @staticmethod
-    def layout(heads: int, features: int, bias: bool, dtype: Any, plan: Plan) -> SpaceLayout:  # noqa: ARG004 - as `empty`
+    def layout(heads: int, features: int, bias: bool, dtype: Any, plan: Plan) -> SpaceLayout:
         own = {"supports": ArraySpec((slots_for(plan) // LANES, features, LANES), dtype)}
-        return kernel_layout(heads, dtype, plan, own, {"support_supports": ArraySpec((ANY, features), dtype)})
+        return kernel_layout(heads, bias, dtype, plan, own, {"support_supports": ArraySpec((ANY, features), dtype)})
 
     def with_rows(self, rows: dict[str, NDArray[Any]]) -> KernelDense:
         """Return a copy with these rows as its stored rows; there must be room for them."""

@@ -89,7 +89,7 @@ class KernelSparse(KernelSparseArrays, KernelSpace):
         }
 
     @staticmethod
-    def layout(heads: int, features: int, bias: bool, dtype: Any, plan: Plan) -> SpaceLayout:  # noqa: ARG004 - as `empty`
+    def layout(heads: int, features: int, bias: bool, dtype: Any, plan: Plan) -> SpaceLayout:
         slots = slots_for(plan)
         size = max(ENTRIES, 2 * plan.budget * min(features, USUAL_VALUES))
         own = {
@@ -105,7 +105,7 @@ class KernelSparse(KernelSparseArrays, KernelSpace):
             "support_entries": ArraySpec((ANY,), dtype),
             "support_starts": ArraySpec((ANY,), np.int64, 0),
         }
-        return kernel_layout(heads, dtype, plan, own, saved)
+        return kernel_layout(heads, bias, dtype, plan, own, saved)
 
     def with_rows(self, rows: dict[str, NDArray[Any]]) -> KernelSparse:
         """Return a copy with these rows as its stored rows; there must be room for them.

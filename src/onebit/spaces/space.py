@@ -15,15 +15,13 @@ from numpy.typing import NDArray
 
 from onebit.contract.candidates import Labels
 from onebit.contract.rule import Vector
-
-SMALLEST, LARGEST = 1e-6, 1e6  # a scale outside this range is multiplied into the weights
+from onebit.spaces.layout import LARGEST, SMALLEST, allocate
 
 
 class Space:
     """The Python side of a space; by default the arrays in `SAVED` are what learning changes.
 
-    Beside these methods each space has a class method that creates it empty, `layout` (a description of its arrays
-    before any is allocated), `room` (for how many heads and features), `matrix` (the weights of the first
+    Beside these methods each space has `layout` (a description of its arrays before any is allocated), `room` (for how many heads and features), `matrix` (the weights of the first
     features, heads by features, the bias last), `contributions` (what each value of one row adds to a contrast of heads),
     `example_rows` (rows of the type that it scores), and `roomier` (a copy with more room) if `needs_room` may be
     true.
@@ -32,6 +30,12 @@ class Space:
     __slots__ = ()
     SAVED: ClassVar[tuple[str, ...]] = ("weights", "scale")
     KEEPS_ROWS: ClassVar[bool] = False  # whether the saved arrays contain rows, or summaries of only a few
+
+    @classmethod
+    def empty(cls, *given: Any) -> Self:
+        """Return a space in which nothing has been learnt; the arguments are those of `layout`."""
+        layout = cls.layout(*given)  # type: ignore[attr-defined]
+        return cls(**allocate(layout.arrays), **layout.numbers)
 
     def copy_into(self, larger: Self) -> Self:
         """Copy what was learnt into an empty space for more heads or features; return that space."""

@@ -86,10 +86,6 @@ class Sparse(SparseArrays, SparseSpace):
 
     __slots__ = ()
 
-    @classmethod
-    def empty(cls, heads: int, features: int, bias: bool, dtype: Any) -> Sparse:
-        return cls(np.zeros((bias + features, heads), dtype=dtype), np.ones(1), int(bias))
-
     def touched(self, rows: SparseRows) -> Any:
         """Return the lines of these rows' features, or of all if all weights may be rescaled."""
         return super().touched(rows) if self.scale[0] == 1.0 else slice(None)
@@ -97,7 +93,7 @@ class Sparse(SparseArrays, SparseSpace):
     @staticmethod
     def layout(heads: int, features: int, bias: bool, dtype: Any) -> SpaceLayout:
         arrays = {"weights": ArraySpec((bias + features, heads), dtype), "scale": SCALE}
-        return SpaceLayout.of(arrays, Sparse.SAVED, width=heads)
+        return SpaceLayout.of(arrays, Sparse.SAVED, heads, {"bias": int(bias)})
 
     @property
     def room(self) -> tuple[int, int]:

@@ -135,7 +135,7 @@ class AutoDense(AutoDenseArrays, Space):
         saved = {name: one for name, one in {**arrays, "progress": own["progress"]}.items() if name not in scratch}
         # The rows are all saved or not at all; room for those not saved is 2^21 numbers at most.
         saved |= {name: saved[name]._replace(shape=(ANY, *saved[name].shape[1:])) for name in KEPT_ROWS}
-        return SpaceLayout({**arrays, **own}, saved, width=3 * heads)
+        return SpaceLayout({**arrays, **own}, saved, 3 * heads, {})
 
     @property
     def room(self) -> tuple[int, int]:

@@ -60,7 +60,7 @@ from onebit.auto.sparse.scoring import (
 from onebit.contract.belief import Contributions
 from onebit.contract.description import MemberReport, MembersReport
 from onebit.contract.rule import Contrast
-from onebit.spaces.layout import NUMBERS, ArraySpec, SpaceLayout, allocate
+from onebit.spaces.layout import NUMBERS, ArraySpec, SpaceLayout
 from onebit.spaces.space import Space
 from onebit.spaces.sparse import SparseRows, SparseSpace
 
@@ -84,10 +84,9 @@ class AutoSparse(AutoSparseArrays, Space):
 
     @classmethod
     def empty(cls, heads: int, features: int, dtype: Any) -> AutoSparse:
-        arrays = allocate(cls.layout(heads, features, dtype).arrays)
-        made = cls(**arrays, heads=heads, stride=stride_for(heads))
-        begin(made)
-        return made
+        space = super().empty(heads, features, dtype)
+        begin(space)
+        return space
 
     def copy_into(self, larger: AutoSparse) -> AutoSparse:
         known = len(self.weights)
@@ -124,7 +123,7 @@ class AutoSparse(AutoSparseArrays, Space):
             "sums": ArraySpec((3 * stride,), dtype),
             "moving": ArraySpec((heads,), np.int64),
         }
-        return SpaceLayout.of(arrays, AutoSparse.SAVED, width=3 * heads)
+        return SpaceLayout.of(arrays, AutoSparse.SAVED, 3 * heads, {"heads": heads, "stride": stride})
 
     @property
     def room(self) -> tuple[int, int]:

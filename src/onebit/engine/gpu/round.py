@@ -17,7 +17,7 @@ from onebit.contract.rule import LEARNT, NORM, RIGHT, Choice, RuleInput, Vector
 from onebit.engine.generic import REFRESH, added_norm, decide, learn
 from onebit.engine.gpu.lines import Floats
 from onebit.engine.stream import DECIDE, LEARN, LONGEST_STEP_32, bearable
-from onebit.spaces.space import LARGEST, SMALLEST
+from onebit.spaces.layout import LARGEST, SMALLEST
 
 cuda: Any = None
 SUMS = SLOTS = 0  # numbers summed over all lanes; those whose whole sum one lane ends with
