@@ -136,7 +136,8 @@ def _build(rule: Rule, space: Any, loop: Callable[..., int]) -> Loop:
         _announce_work(f"compiling {what}, once")
         prune(root())
         code = _compile_or_call(rule, space, loop, folder, what)
-    return CompiledLoop(code, what, _argument_names(loop), _prototype(rule, space, loop))
+    names = loop.__code__.co_varnames[: loop.__code__.co_argcount]
+    return CompiledLoop(code, what, names, _prototype(rule, space, loop))
 
 
 def _announce_work(what: str) -> None:
@@ -171,7 +172,7 @@ def _compile_or_call(rule: Rule, space: Any, loop: Callable[..., int], folder: P
             return _compile_here(rule, space, loop, folder)
         finally:
             _lock.release()
-    compile_elsewhere(helpers, rule, space, what, loop)
+    helpers.call(compile_known, rule.name, _with_tiny_arrays(space), loop, what=what)
     return kept_code(folder) or _compile_here(rule, space, loop, folder)
 
 
@@ -195,23 +196,13 @@ def is_known(rule: Rule) -> bool:
     return registry().get(rule.name) is rule
 
 
-def compile_elsewhere(
-    processes: CompilingProcesses, rule: Rule, space: Any, what: str, loop: Callable[..., int] = stream
-) -> bool:
-    """Have another process compile a loop into the cache; return False if that failed.
-
-    Only the type of the space is sent, not its contents.
-    """
-    return processes.call(compile_known, rule.name, _with_tiny_arrays(space), loop, what=what)
-
-
 def compile_known(name: str, space: Any, loop: Callable[..., int]) -> None:
     """Compile a loop of the rule with this name into the cache."""
     loop_for(rule_named(name), space, loop)
 
 
 def _with_tiny_arrays(value: Any) -> Any:
-    """Return a space of the same kind with arrays of one element."""
+    """Return a space of the same kind with arrays of one element, which takes no time to send."""
     if isinstance(value, np.ndarray):
         return np.zeros((1,) * value.ndim, dtype=value.dtype)
     return value._make(map(_with_tiny_arrays, value)) if hasattr(value, "_make") else value
@@ -248,10 +239,6 @@ def _errors_explained(rule: Rule) -> Iterator[None]:
         yield
     except NumbaError as error:
         raise InputError(f"{rule.title} cannot be compiled: {_gist(str(error), rule)}") from error
-
-
-def _argument_names(loop: Callable[..., int]) -> tuple[str, ...]:
-    return loop.__code__.co_varnames[: loop.__code__.co_argcount]
 
 
 def _signature(rule: Rule, space: Any, loop: Callable[..., int]) -> tuple[Any, ...]:

@@ -50,9 +50,8 @@ def fingerprint(functions: Iterable[Callable[..., Any]], beyond: Container[Any],
         constants = sorted(
             _describe(used) for used in _globals_of(function) if not isinstance(used, types.FunctionType)
         )
-        parts.append(
-            repr((function.__module__, function.__qualname__, code_of(function), function.__defaults__, constants))
-        )
+        name, code = (function.__module__, function.__qualname__), code_in(function.__code__)
+        parts.append(repr((*name, code, function.__defaults__, constants)))
     for part in sorted(parts):
         digest.update(part.encode())
     return digest.hexdigest()[:24]
@@ -79,13 +78,8 @@ def _globals_of(function: types.FunctionType) -> list[Any]:
     return used + [cell.cell_contents for cell in closed]
 
 
-def code_of(function: Callable[..., Any]) -> tuple[Any, ...]:
-    """Return what a function does, independent of where it is defined."""
-    return code_in(function.__code__)
-
-
 def code_in(code: types.CodeType) -> tuple[Any, ...]:
-    """Return the contents of a code object and of the functions nested in it."""
+    """Return what a code object and the functions nested in it do, independent of where they are defined."""
     constants = tuple(map(_constant, code.co_consts))
     return code.co_code, code.co_names, code.co_varnames, constants
 

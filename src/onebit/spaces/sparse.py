@@ -48,13 +48,12 @@ class SparseSpace(Space):
     def example_rows(dtype: Any) -> SparseRows:
         return SparseRows(np.zeros(1, dtype=dtype), np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int64), 1)
 
-    def touched(self: Any, rows: SparseRows) -> Any:
-        """Return the lines of the weights that learning from these rows may change."""
-        return np.union1d(np.arange(self.bias), rows.columns + self.bias)
-
     def kept_of(self: Any, rows: SparseRows) -> tuple[Any, NDArray[Any], Vector]:
-        """Return a copy of the state that learning from these rows may change, for `restored`."""
-        touched = self.touched(rows)
+        """Return a copy of the state that learning from these rows may change, for `restored`.
+
+        These are the weights of their features, or all weights if they have a scale, which may be multiplied into them.
+        """
+        touched = np.union1d(np.arange(self.bias), rows.columns + self.bias) if self.scale[0] == 1.0 else slice(None)
         return touched, self.weights[touched].copy(), self.scale.copy()
 
     def restored(self: Any, kept: tuple[Any, NDArray[Any], Vector]) -> Any:
@@ -85,10 +84,6 @@ class Sparse(SparseArrays, SparseSpace):
     """The space of first-order rules on sparse rows."""
 
     __slots__ = ()
-
-    def touched(self, rows: SparseRows) -> Any:
-        """Return the lines of these rows' features, or of all if all weights may be rescaled."""
-        return super().touched(rows) if self.scale[0] == 1.0 else slice(None)
 
     @staticmethod
     def layout(heads: int, features: int, bias: bool, dtype: Any) -> SpaceLayout:

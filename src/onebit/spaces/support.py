@@ -81,7 +81,7 @@ class KernelSpace(Space):
     @classmethod
     def empty(cls: Any, heads: int, features: int, bias: bool, dtype: Any, plan: Plan) -> Any:
         """Return a space in which nothing is stored, with room for one block."""
-        one_block = super().empty(heads, features, bias, dtype, plan._replace(budget=0))
+        one_block: Any = super().empty(heads, features, bias, dtype, plan._replace(budget=0))
         return one_block._replace(budget=int(plan.budget))
 
     def support(self: Any) -> Support:

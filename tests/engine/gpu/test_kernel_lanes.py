@@ -23,7 +23,7 @@ from onebit.engine.schedule import Schedule
 from onebit.engine.stream import stream
 from onebit.learner.learner import Learner, learner_class
 from onebit.rules import rule_named
-from onebit.spaces.space import SMALLEST
+from onebit.spaces.layout import SMALLEST
 from tests.engine.gpu.agreement import agreement
 from tests.engine.gpu.imagined import Device, imagine
 from tests.engine.gpu.lanes import Kernel, Lanes

@@ -19,7 +19,6 @@ from onebit.auto.dense.scoring import FIRST_PROGRESS, LOOKED, PENDING, AutoDense
 from onebit.auto.dense.shaped_factors import Shaped, share_factor
 from onebit.auto.dense.views import FeatureStatistics, Waves
 from onebit.contract.belief import Contributions
-from onebit.contract.description import MembersReport
 from onebit.contract.rule import Contrast
 from onebit.errors import InputError, brief
 from onebit.spaces.dense import DenseRows, DenseSpace
@@ -145,8 +144,7 @@ class AutoDense(AutoDenseArrays, Space):
     def never_right(self) -> list[int]:
         return np.flatnonzero(self.clusters.counts == 0.0).tolist()
 
-    def report(self) -> MembersReport:
-        return report_of(self)
+    report = report_of
 
     @property
     def repairs(self) -> NDArray[np.int64]:

@@ -228,7 +228,6 @@ def _dense_names(shape: Shape, layout: Layout) -> dict[str, Any]:
     return {
         "ROW_HELD": own_row,
         "WORDS_SHARED": in_shared,
-        "absorb": _absorbing(shape, own_row),
         "moved_by": _MOVED_BY["residual" if variances is None else variances.form],
         "WIDTH": width,
         "BLOCKS": width // layout.unrolled(shape),
@@ -246,12 +245,6 @@ def _dense_names(shape: Shape, layout: Layout) -> dict[str, Any]:
         "FIRST_WORD": held * layout.padded(shape) if in_shared else 0,
         "COPIED_LINES": shape.lines - held if in_shared else 0,
     }
-
-
-def _absorbing(shape: Shape, in_registers: bool) -> Callable[..., Any]:
-    if shape.variances is None:
-        return lines.absorb_weights
-    return lines.absorb_held_variances if in_registers else lines.absorb_word_variances
 
 
 def record_maker(shape: Shape) -> Callable[..., Any]:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.rule import NORM
-from onebit.engine.gpu.lines import Floats, begin, feature_at, fetch, fold_scale, squares, store, sum_lines
+from onebit.engine.gpu.lines import Floats, absorb, begin, feature_at, fetch, fold_scale, squares, store, sum_lines
 from onebit.engine.gpu.round import (
     ALL,
     BOTH,
@@ -42,7 +42,6 @@ from onebit.engine.gpu.round import (
 from onebit.spaces.space import ball_factor
 
 cuda: Any = None
-absorb: Any = None  # how lines move: absorb_weights, absorb_held_variances or absorb_word_variances
 record_of: Any = None  # builds the parameters of one replicate; codes and counts are constants
 
 LANES = GROUPS = WIDTH = 0  # lanes of a replicate, replicates of a block, features of a lane
