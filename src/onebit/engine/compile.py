@@ -220,12 +220,11 @@ def _machine_code(rule: Rule, space: Any, loop: Callable[..., int]) -> bytes:
     import numba
 
     from onebit.engine.linking import LoopCompiler
-    from onebit.engine.shortcuts import operators_resolved_once
 
     announce(rule, type(space), loop)
     dispatcher: Any = numba.njit(pipeline_class=LoopCompiler, **OPTIONS)(loop)
     signature = _signature(rule, space, loop)
-    with _errors_explained(rule), operators_resolved_once():
+    with _errors_explained(rule):
         dispatcher.compile(signature)
     return dispatcher.overloads[signature].library.machine_code  # type: ignore[no-any-return]
 
