@@ -464,7 +464,7 @@ def sums_alone(parts: Any, sums_of: Any, heads_of: Any) -> None:
     lane = cuda.threadIdx.x
     sums = cuda.local.array(SUMS, np.float32)
     heads = cuda.local.array(SLOTS, np.int64)
-    find_sums(lane, heads)
+    find_sums(lane, sums, heads)
     for head in range(SUMS):
         sums[head] = parts[lane, head]
     gather(lane, sums)

@@ -100,8 +100,8 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
     orders = cuda.shared.array((GROUPS, ORDERS), np.float64)[group]
     steps = cuda.shared.array((GROUPS, SCORE_STRIDE), np.float32)[group]
 
-    sums_here = cuda.local.array(SLOTS, np.int64)
-    find_sums(lane, sums_here)
+    sums, sums_here = cuda.local.array(SUMS, np.float32), cuda.local.array(SLOTS, np.int64)
+    find_sums(lane, sums, sums_here)
     shared = cuda.shared.array(0, np.float32)[group * GROUP_WORDS :]
     x = cuda.local.array(HELD_FEATURES, np.float32) if ROW_HELD else shared
     held = cuda.local.array(HELD, np.float32)
@@ -110,7 +110,6 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
         begin(weights[me], lane, np.float32(limits[me, 1]))
     fetch(weights[me], lane, held, words)
     ahead = cuda.local.array(WIDTH, np.float32)
-    sums = cuda.local.array(SUMS, np.float32)
 
     for index in range(lane, SCORES, LANES):  # variances that are not summed stay 0
         scores[index] = 0.0

@@ -203,30 +203,13 @@ def gather(lane: int, sums: Floats) -> None:
         offset //= 2
 
 
-def find_sums(lane: int, numbers: NDArray[np.int64]) -> None:
-    """Write which sum each number in `sums` is after `gather`, or -1 if it is none."""
+def find_sums(lane: int, sums: Floats, numbers: NDArray[np.int64]) -> None:
+    """Write which sum each number in `sums` is after `gather`, or -1 if it is none, by exchanging the sums' numbers."""
+    for number in range(SUMS):
+        sums[number] = np.float32(number + 1) / np.float32(LANES)
+    gather(lane, sums)
     for slot in range(SLOTS):
-        numbers[slot] = 0
-        number, exists = slot, True
-        offset = 1
-        while offset < LANES:
-            count = SUMS
-            for _ in range(steps_before(offset)):
-                count = (count + 1) // 2
-            if lane & offset:
-                number += (count + 1) // 2
-            exists = exists and number < count
-            offset *= 2
-        numbers[slot] = number if exists and number < SUMS else -1
-
-
-def steps_before(offset: int) -> int:
-    """Return how many exchanges come before the one with this offset."""
-    number, one = 0, LANES // 2
-    while one > offset:
-        number += 1
-        one //= 2
-    return number
+        numbers[slot] = int(sums[slot]) - 1
 
 
 def whole_sum(part: float) -> float:
