@@ -297,10 +297,8 @@ class PlainLoop:
 
         self._kinds = [type(value) for value in prototype]
         signature = tuple(map(numba.typeof, self._as_compiled(prototype)))
-        if folder is None:
-            self._enter: Callable[..., int] = numba.njit(signature, **_PLAIN_OPTIONS)(loop)
-        else:
-            self._enter = numba.njit(signature, cache=True, **_PLAIN_OPTIONS)(_in_folder(loop, folder))
+        placed = loop if folder is None else _in_folder(loop, folder)
+        self._enter: Callable[..., int] = numba.njit(signature, cache=folder is not None, **_PLAIN_OPTIONS)(placed)
 
     def __call__(self, *arguments: Any) -> int:
         return self._enter(*self._as_compiled(arguments))
@@ -323,16 +321,8 @@ def _in_folder(function: Callable[..., Any], folder: Path) -> Callable[..., Any]
 
 
 def _fitted(kind: type[Any], value: Any) -> Any:
-    if kind in (DenseRows, SparseRows):
-        return kind(*map(_read_only, value))
+    if kind in (DenseRows, SparseRows):  # broadcasting makes arrays read-only
+        return kind(*(np.broadcast_to(part, part.shape) if isinstance(part, np.ndarray) else part for part in value))
     if isinstance(value, np.ndarray):
         return value if value.flags.writeable else value.copy()
     return value if isinstance(value, tuple) else kind(value)
-
-
-def _read_only(part: Any) -> Any:
-    if not isinstance(part, np.ndarray):
-        return part
-    view = part.view()
-    view.flags.writeable = False
-    return view

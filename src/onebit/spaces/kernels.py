@@ -67,11 +67,8 @@ class Kernel(NamedTuple):
 
     def selves(self, norms: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return k(x, x) for squared lengths; NaN for rows that the kernel does not accept."""
-        if self.code == RATIONAL:
-            return np.asarray(1.0 / (1.0 - 0.5 * np.where(norms <= LONGEST, norms, np.nan)))
-        if self.code == POLYNOMIAL:
-            return np.asarray((norms + 1.0) ** self.number)
-        return np.ones_like(norms) if self.code == RBF else np.asarray(norms)
+        accepted = np.where(norms <= LONGEST, norms, np.nan) if self.code == RATIONAL else norms
+        return np.full_like(norms, self_value(self.code, self.number, accepted))
 
     def matrix(self, A: Any, B: Any) -> NDArray[np.float64]:
         """Return the kernel matrix of every row of A with every row of B, for small tables.
@@ -137,10 +134,10 @@ def exponential(y: float) -> float:
     return value
 
 
-def self_value(code: int, number: float, norm: float) -> float:
-    """Return k(x, x) for a squared length."""
+def self_value(code: int, number: float, norm: Any) -> Any:
+    """Return k(x, x) for a squared length, or in Python for several."""
     if code == POLYNOMIAL:
-        return float((norm + 1.0) ** number)
+        return (norm + 1.0) ** number
     if code == RATIONAL:
         return 1.0 / (1.0 - 0.5 * norm)
     return 1.0 if code == RBF else norm
