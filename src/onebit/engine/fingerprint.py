@@ -18,6 +18,7 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 import numpy as np
@@ -105,18 +106,6 @@ def _describe(thing: Any) -> str:
 FIRST_KNOWN, FIRST_UNKNOWN = (0, 63), (0, 69)
 _PLAIN = "ONEBIT_PLAIN_NUMBA"  # set to 1 in tests to act as with an unknown version
 
-# The modules that take part in compiling. They import the compiler, so their code is read without importing them.
-_MODULES = (
-    "compile",
-    "lane_code",
-    "linking",
-    "machine_code",
-    "native_entry",
-    "overloads",
-    "references",
-    "shortcuts",
-    "arguments",
-)
 _SETTINGS = ".numba_config.yaml"  # Numba reads it from the folder in which a process was started
 _OF_OTHER_THINGS = ("NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS", "NUMBA_THREADING_LAYER", "NUMBA_CUDA_")
 
@@ -130,7 +119,9 @@ def toolchain() -> tuple[object, ...]:
 def _versions() -> tuple[object, ...]:
     import llvmlite
 
-    code = [_code_of(f"{__package__}.{name}") for name in _MODULES]
+    # The modules of the engine, of which some import the compiler, so their code is read without importing them.
+    modules = sorted(found.name for found in iter_modules([str(Path(__file__).parent)]) if not found.ispkg)
+    code = [_code_of(f"{__package__}.{name}") for name in modules]
     return sys.version, np.__version__, llvmlite.__version__, numba_version(), code
 
 

@@ -29,6 +29,7 @@ class Space:
 
     __slots__ = ()
     SAVED: ClassVar[tuple[str, ...]] = ("weights", "scale")
+    BY_FEATURE: ClassVar[tuple[str, ...]] = ()  # those with a line for each feature, behind that of the bias if any
     KEEPS_ROWS: ClassVar[bool] = False  # whether the saved arrays contain rows, or summaries of only a few
 
     @classmethod
@@ -47,9 +48,10 @@ class Space:
     def arrays(self, features: int | None) -> dict[str, NDArray[Any]]:
         """Return copies of the arrays that are saved to a file.
 
-        `features` limits them to the features in use, if there may be room for more.
+        `features` limits those by feature to the features in use, if there may be room for more.
         """
-        return {name: getattr(self, name).copy() for name in self.SAVED}
+        used = None if features is None else getattr(self, "bias", 0) + features
+        return {name: getattr(self, name)[: used if name in self.BY_FEATURE else None].copy() for name in self.SAVED}
 
     def loaded(self, arrays: dict[str, NDArray[Any]]) -> Self:
         """Restore the state from `arrays`; the space must be empty and have enough room."""

@@ -43,6 +43,7 @@ class SparseSpace(Space):
     """Base of the spaces of sparse rows, whose weights are stored feature by feature, the bias first."""
 
     __slots__ = ()
+    BY_FEATURE = ("weights",)
 
     @staticmethod
     def example_rows(dtype: Any) -> SparseRows:
@@ -59,11 +60,6 @@ class SparseSpace(Space):
     def restored(self: Any, kept: tuple[Any, NDArray[Any], Vector]) -> Any:
         touched, self.weights[touched], self.scale[:] = kept
         return self
-
-    def arrays(self: Any, features: int | None) -> dict[str, NDArray[Any]]:
-        """Return copies of the arrays that are saved to a file: the weights of the first features, or of all."""
-        used = None if features is None else self.bias + features
-        return {"weights": self.weights[:used].copy(), "scale": self.scale.copy()}
 
     def contributions(self: Any, rows: SparseRows, contrast: Contrast) -> Contributions:
         cells = self.weights[rows.columns + self.bias]  # the weights of all heads come first in a cell

@@ -32,7 +32,6 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onebit.auto.sparse.learning import absorb
 from onebit.auto.sparse.scoring import (
@@ -80,6 +79,7 @@ class AutoSparse(AutoSparseArrays, Space):
 
     __slots__ = ()
     SAVED = ("weights", "features", "constants", "counts", "facts", "trusts", "doubts")
+    BY_FEATURE = ("weights", "features")
     example_rows = staticmethod(SparseSpace.example_rows)
 
     @classmethod
@@ -99,11 +99,6 @@ class AutoSparse(AutoSparseArrays, Space):
     def roomier(self, rows: SparseRows) -> AutoSparse:
         """Return a copy with room for the view of the longest of these rows."""
         return self._replace(sizes=np.zeros(int(np.diff(rows.starts).max()) + 1, dtype=self.sizes.dtype))
-
-    def arrays(self, features: int | None) -> dict[str, NDArray[Any]]:
-        """Return copies of the arrays that are saved to a file: the cells of the first features, or of all."""
-        by_feature = ("weights", "features")
-        return {name: getattr(self, name)[: features if name in by_feature else None].copy() for name in self.SAVED}
 
     @staticmethod
     def layout(heads: int, features: int, dtype: Any) -> SpaceLayout:
