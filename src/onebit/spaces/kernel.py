@@ -87,7 +87,8 @@ def score(space: Any, rows: Any, row: int, scores: Vector) -> float:
     if not norm < np.inf or (space.code == RATIONAL and norm > LONGEST):
         return np.nan
     dots(space, rows, row)
-    return weigh(space, norm, scores) + self_value(space.code, space.number, norm)
+    own: float = self_value(space.code, space.number, norm)
+    return weigh(space, norm, scores) + own
 
 
 def absorb(space: Any, rows: Any, row: int, coefficients: Vector, scale: float) -> None:
