@@ -21,10 +21,10 @@ from onebit.spaces.layout import LARGEST, SMALLEST, allocate
 class Space:
     """The Python side of a space; by default the arrays in `SAVED` are what learning changes.
 
-    Beside these methods each space has `layout` (a description of its arrays before any is allocated), `room` (for how many heads and features), `matrix` (the weights of the first
-    features, heads by features, the bias last), `contributions` (what each value of one row adds to a contrast of heads),
-    `example_rows` (rows of the type that it scores), and `roomier` (a copy with more room) if `needs_room` may be
-    true.
+    Beside these methods each space has `layout` (a description of its arrays before any is allocated), `room` (for how
+    many heads and features), `matrix` (the weights of the first features, heads by features, the bias last),
+    `contributions` (what each value of one row adds to a contrast of heads), `example_rows` (rows of the type that it
+    scores), and `roomier` (a copy with more room) if `needs_room` may be true.
     """
 
     __slots__ = ()
