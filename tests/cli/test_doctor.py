@@ -96,7 +96,7 @@ def test_what_is_used_of_numbas_internals_is_said_and_no_reason_for_an_upper_bou
         "no_cfunc_wrapper",
         "JITCodeLibrary",
         "_final_module",
-        "get_call_type",
+        "call_conv",
     ):
         assert internal in used
         assert f"`{internal}`" in reasons

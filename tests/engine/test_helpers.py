@@ -18,7 +18,7 @@ from onebit.contract.options import Options
 from onebit.contract.rule import Rule
 from onebit.engine import compile as compiling
 from onebit.engine.code_cache import keep_code
-from onebit.engine.compile import cache_folder, compile_elsewhere, helped_by, helpers_for, is_known
+from onebit.engine.compile import cache_folder, helped_by, helpers_for, is_known
 from onebit.engine.processes import CompilingProcesses
 from onebit.engine.stream import lessons, stream
 from onebit.rules import rule_named
@@ -95,20 +95,25 @@ def kernel_space() -> Any:
 
 @pytest.mark.parametrize("loop", [stream, lessons])
 @pytest.mark.parametrize("name", ["banditron", "linucb", "auto"])
-def test_another_process_reads_the_same_loop(name: str, loop: Callable[..., int]) -> None:
+def test_another_process_reads_the_same_loop(
+    name: str, loop: Callable[..., int], busy: threading.Event, compiled_here: list[str]
+) -> None:
     rule = rule_named(name)
     for given in [*spaces(rule, "float32"), *([kernel_space()] if name == "banditron" else [])]:
         sent = list[tuple[Any, ...]]()
 
         def send(*call: Any, to: list[tuple[Any, ...]] = sent) -> bool:
             to.append(call)
+            keep_code(cache_folder(*call[:3]), b"from elsewhere")
             return True
 
-        compile_elsewhere(Processes(send), rule, given, "it", loop)
+        with helped_by(Processes(send)):
+            compiling._compile_or_call(rule, given, loop, cache_folder(rule, given, loop), "it")
         ((same, tiny, its_loop, _),) = sent
         assert same is rule
         assert type(tiny) is type(given)
         assert cache_folder(same, tiny, its_loop) == cache_folder(rule, given, loop)
+    assert compiled_here == []
 
 
 def test_without_helpers_this_process_compiles(compiled_here: list[str]) -> None:
@@ -183,6 +188,6 @@ def test_threads_that_need_the_same_loop_wait_for_one(
 
 @slow
 def test_another_process_compiles_it_really(busy: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
-    with closing(CompilingProcesses(1)) as processes, helped_by(processes):
+    with closing(CompilingProcesses()) as processes, helped_by(processes):
         code = loop_for(RULE, space())
     assert len(code) > 1000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 from typing import Any, NamedTuple
 
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 from numba.core.errors import LoweringError
 
-from onebit.engine.arguments import described, packer, room_of, word_of
+from onebit.engine.arguments import described, packer, word_of
 from onebit.engine.linking import LoopCompiler
 from onebit.engine.machine_code import CompiledLoop
 from onebit.engine.overloads import OPTIONS
@@ -82,24 +81,6 @@ def test_every_argument_arrives_as_python_has_it(loop: CompiledLoop, vector: Any
     given = (-3, 0.5), space(), vector, MOST, -(2**60), math.inf
     assert loop(*given, by_machine) == listen(*given, by_python) == -(2**60)
     assert by_machine.tolist() == by_python.tolist()
-
-
-def test_a_space_that_is_kept_is_taken_apart_once(loop: CompiledLoop) -> None:
-    """Words that name other arrays later are not looked at."""
-    one, other, vector, out = space(), space(), np.zeros(2), np.zeros(6)
-    other.weights[:] = -1.0
-    kept = np.zeros(room_of(one), dtype=np.uint64)
-    words, its_words = (
-        np.frombuffer(loop.pack((1, 1.0), given, vector, MOST, 1, 0.0, out), dtype=np.uint64) for given in (one, other)
-    )
-    words, heard = np.array([*words, kept.ctypes.data, 0], dtype=np.uint64), []
-    for _ in range(2):
-        assert loop.enter(ctypes.cast(words.ctypes.data, ctypes.c_char_p)) == 1
-        heard.append(out.tolist())
-        words[: len(its_words)] = its_words
-    assert words[-1] == 1
-    assert heard[0] == heard[1]
-    assert heard[0][1] == one.weights[2, 1] + 10 * 3 + 100 * 4
 
 
 def test_an_exception_is_said_and_not_swallowed(loop: CompiledLoop) -> None:

@@ -1,4 +1,4 @@
-"""Processes that compile: one for each call, at most so many at a time, and ended; what they fail at is said."""
+"""Processes that compile: one for each call, and ended; what they fail at is said."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_what_the_start_of_a_python_prints_does_no_harm(
     """As an import hook or a `sitecustomize` may."""
     (tmp_path / "sitecustomize.py").write_text('print("welcome")\n')
     mark = tmp_path / "mark"
-    with closing(CompilingProcesses(1)) as some:
+    with closing(CompilingProcesses()) as some:
         assert some.call(call, "do", mark, what="a loop")
         assert not some.call(call, "fail", mark, what="another loop")
     assert caplog.messages == [
@@ -104,11 +104,10 @@ def test_a_process_ends_with_its_call(call: Call, tmp_path: Path, caplog: pytest
     assert caplog.records == []
 
 
-def test_several_work_at_a_time_but_no_more_than_asked_for(call: Call, tmp_path: Path) -> None:
+def test_several_work_at_a_time(call: Call, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
-    with closing(CompilingProcesses(2)) as some, ThreadPoolExecutor(4) as pool:
+    with closing(CompilingProcesses()) as some, ThreadPoolExecutor(4) as pool:
         assert all(pool.map(lambda _: some.call(call, "meet", mark, what="it"), range(4)))
-        assert some._free._value == 2  # type: ignore[union-attr]
     assert len(pids(mark)) == 4
 
 
@@ -118,7 +117,7 @@ def test_several_work_at_a_time_but_no_more_than_asked_for(call: Call, tmp_path:
 def test_what_fails_is_said_and_the_next_call_is_made(
     what: str, why: str, call: Call, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with closing(CompilingProcesses(1)) as some:
+    with closing(CompilingProcesses()) as some:
         assert not some.call(call, what, tmp_path / "mark", what="Banditron")
         assert some.call(call, "do", tmp_path / "mark", what="Banditron")
     (said,) = caplog.messages
@@ -129,7 +128,7 @@ def test_one_that_takes_too_long_is_given_up(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(processes, "LONGEST_S", 0.5)
-    with closing(CompilingProcesses(1)) as some:
+    with closing(CompilingProcesses()) as some:
         assert not some.call(call, "hang", tmp_path / "mark", what="Banditron")
     assert "Banditron could not be compiled in another process, and is in this one: it took longer than" in caplog.text
     assert all(gone(pid) for pid in pids(tmp_path / "mark"))
@@ -140,15 +139,15 @@ def test_whoever_waits_hears_that_all_ends(
     own_session: bool, call: Call, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     mark, answers = tmp_path / "mark", list[bool]()
-    some = CompilingProcesses(1, own_session=own_session)
+    some = CompilingProcesses(own_session=own_session)
 
     def asks() -> None:
         answers.append(some.call(call, "hang", mark, what="it"))
 
-    asking = [threading.Thread(target=asks) for _ in range(2)]  # one of which waits for the other's process
+    asking = [threading.Thread(target=asks) for _ in range(2)]
     for one in asking:
         one.start()
-    until(lambda: pids(mark))
+    until(lambda: len(pids(mark)) == 2)
     assert (os.getsid(pids(mark)[0]) == os.getsid(0)) is not own_session
     some.close()
     for one in asking:
@@ -163,6 +162,6 @@ def test_the_folder_in_which_it_is_started_is_not_looked_into(tmp_path: Path, mo
     (tmp_path / "planted.py").write_text(MODULE)
     monkeypatch.chdir(tmp_path)
     assert str(tmp_path) not in sys.path
-    with closing(CompilingProcesses(1)) as some:
+    with closing(CompilingProcesses()) as some:
         assert not some.call(planted(monkeypatch, "planted"), "do", tmp_path / "mark", what="it")
     assert pids(tmp_path / "mark") == []

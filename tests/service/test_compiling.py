@@ -74,16 +74,16 @@ def test_the_forms_of_auto_that_rows_may_move_to(asked_for: Callable[[str, Input
 
 def test_a_process_compiles_with_others_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Within its session: whoever ends it ends them."""
-    made = list[tuple[int, bool]]()
+    made = list[bool]()
 
     class Others(CompilingProcesses):
-        def __init__(self, most: int, *, own_session: bool) -> None:
-            super().__init__(most, own_session=own_session)
-            made.append((most, own_session))
+        def __init__(self, *, own_session: bool) -> None:
+            super().__init__(own_session=own_session)
+            made.append(own_session)
 
     monkeypatch.setattr(compiler, "CompilingProcesses", Others)
     monkeypatch.setattr(compiler, "cores", lambda: 16)
     monkeypatch.setattr(compiler, "loop_for", lambda *given: None)
     inputs = Inputs("numbers", 4)
     compiler._compile_side_by_side(check_learner(detail("banditron"), CLASSES, inputs), inputs)
-    assert made == [(1, False)]
+    assert made == [False]

@@ -167,7 +167,7 @@ def test_more_rows_than_several_blocks_of_lanes() -> None:
 @pytest.mark.parametrize(
     ("name", "kernel"),
     [
-        *(("banditron", kernel) for kernel in ("linear", "rbf:0.7", "polynomial:2", "rational", "rational:shorten")),
+        *(("banditron", kernel) for kernel in ("linear", "rbf:0.7", "polynomial:2", "rational")),
         *(("gaptron", kernel) for kernel in ("rbf:0.7", "polynomial:2")),
     ],
 )
@@ -376,7 +376,7 @@ def merged(kernel: str, X: Array, **options: Any) -> int:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("space", ["dense", "sparse"])
-@pytest.mark.parametrize("kernel", ["linear", "rbf:0.7", "rational", "rational:shorten", "polynomial:4"])
+@pytest.mark.parametrize("kernel", ["linear", "rbf:0.7", "rational", "polynomial:4"])
 def test_rows_that_come_again_are_stored_once(kernel: str, space: str, dtype: str) -> None:
     X = np.random.default_rng(2).normal(size=(30, FEATURES))
     X *= (0.9 if kernel == "rational" else 1.7) / np.linalg.norm(X, axis=1)[:, None]
@@ -473,7 +473,7 @@ CANNOT = {
 
 
 @pytest.mark.parametrize("check", CHECKS)
-@pytest.mark.parametrize("kernel", ["rbf:0.5", "rational:shorten"])
+@pytest.mark.parametrize("kernel", ["rbf:0.5", "polynomial:2"])
 def test_check(kernel: str, check: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if check in CANNOT:
         pytest.skip(CANNOT[check])
@@ -644,9 +644,7 @@ def test_rows_too_long_for_the_rational_kernel() -> None:
     learner.learn_many(learner.decide_many(X), labels=[NAMES[label] for label in y])
     long = 1.2 * X[0]
     table = np.stack([X[1], long])
-    words = (
-        "x has length 1.2, but the rational kernel takes at most 1: prepare the rows (unit-norm, unit-ball), or say "
-    )
+    words = "x has length 1.2, but the rational kernel takes at most 1: prepare the rows (unit-norm, unit-ball)"
     decision = learner.decide(X[2])._replace(x=long.astype(np.float32))
     refusals: dict[str, Callable[[], object]] = {
         "": lambda: learner.decide(long),
@@ -659,15 +657,11 @@ def test_rows_too_long_for_the_rational_kernel() -> None:
     for where, action in refusals.items():
         sentence = assert_unchanged_by(learner, action)
         assert words in sentence
-        assert "rational:shorten" in sentence
         assert sentence.startswith(where.strip())
     assert learner.decide(X[3]).label in NAMES
-    shortened = onebit.Banditron(classes=NAMES, kernel="rational:shorten")
-    shortened.learn(shortened.decide(X[0]), right=True)
-    np.testing.assert_allclose(shortened.scores(5.0 * X[0]), shortened.scores(X[0]), rtol=1e-6)
 
 
-@pytest.mark.parametrize("kernel", ["linear", "polynomial:2", "rational:shorten", "rbf:0.5"])
+@pytest.mark.parametrize("kernel", ["linear", "polynomial:2", "rbf:0.5"])
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 @pytest.mark.parametrize("known", [False, True], ids=["fresh", "trained"])
 def test_numbers_that_are_none_are_refused(kernel: str, bad: float, known: bool) -> None:
@@ -712,7 +706,6 @@ def test_options_that_cannot_be() -> None:
     for alone in ({"max_support": 10}, {"max_support": None}):
         assert "give kernel as well" in sentence(**alone)
     assert "takes no bias" in sentence(kernel="rational", bias=True)
-    assert "takes no bias" in sentence(kernel="rational:shorten", bias=True)
 
 
 @pytest.mark.parametrize("options", [{"max_support": 2**63}, {"max_support": np.ones(2)}])

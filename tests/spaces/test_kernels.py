@@ -25,7 +25,6 @@ KERNELS = [
     "polynomial:2",
     "polynomial:7",
     "rational",
-    "rational:shorten",
     "rbf:0.5",
     "rbf:30",
 ]
@@ -54,9 +53,9 @@ def test_matrix_is_the_formula(kernel: str) -> None:
     np.testing.assert_allclose(Kernel.read(kernel).matrix(A, B), by_formula(kernel, A, B), rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.parametrize("kernel", [kernel for kernel in KERNELS if kernel != "rational:shorten"])
+@pytest.mark.parametrize("kernel", KERNELS)
 def test_dot_products_become_the_formula(kernel: str) -> None:
-    """What the compiled loop does with the dot products of one row; a row that is shortened has been by then."""
+    """What the compiled loop does with the dot products of one row."""
     longest = 1.0 if kernel == "rational" else 3.0
     A, x = table(20, longest=longest), table(2, longest=longest, seed=1)[1]
     code, number = Kernel.read(kernel)
@@ -73,20 +72,15 @@ def test_value_of_a_row_with_itself(kernel: str) -> None:
     expected = [kernel_value(kernel, x, x) for x in X.tolist()]
     norms = np.square(X).sum(axis=1)
     np.testing.assert_allclose(read.selves(norms), expected, rtol=1e-12)
-    within = np.minimum(norms, 1.0) if kernel == "rational:shorten" else norms
-    np.testing.assert_allclose([self_value(*read, norm) for norm in within.tolist()], expected, rtol=1e-12)
+    np.testing.assert_allclose([self_value(*read, norm) for norm in norms.tolist()], expected, rtol=1e-12)
 
 
 def test_rows_that_the_rational_kernel_does_not_take() -> None:
     lengths = np.array([0.0, 0.9, 1.0, 1.0 + 1e-7, 1.001, 30.0])
     taken = np.isfinite(Kernel.read("rational").selves(lengths**2))
     assert taken.tolist() == [True, True, True, True, False, False]
-    assert np.isfinite(Kernel.read("rational:shorten").selves(lengths**2)).all()
     for pair in (([[2.0]], [[0.5]]), ([[0.5]], [[2.0]])):
-        sentence = refused(lambda pair=pair: Kernel.read("rational").matrix(*pair))  # type: ignore[misc]
-        assert "length 1" in sentence
-        assert "rational:shorten" in sentence
-        assert Kernel.read("rational:shorten").matrix(*pair).tolist() == [[1.0 / (1.0 - 0.25)]]
+        assert "length 1" in refused(lambda pair=pair: Kernel.read("rational").matrix(*pair))  # type: ignore[misc]
 
 
 def compiled_exponential() -> Callable[[float], float]:
@@ -164,7 +158,6 @@ def test_rational_kernel_is_the_dot_product_of_its_features() -> None:
     [
         ("linear", "linear"),
         ("rational", "rational"),
-        ("rational:shorten", "rational:shorten"),
         ("polynomial", "polynomial:3"),
         ("polynomial:1", "polynomial:1"),
         ("polynomial:20", "polynomial:20"),
@@ -203,8 +196,8 @@ def test_any_gamma_survives_being_written(gamma: float) -> None:
         (True, "kernel is True"),
         (["rbf"], "kernel is ['rbf']"),
         ("linear:2", "takes no number"),
-        ("rational:", "rational:shorten"),
-        ("rational:2", "rational:shorten"),
+        ("rational:", "takes no number"),
+        ("rational:2", "takes no number"),
         ("polynomial:", "a whole number from 1 to 20"),
         ("polynomial:0", "a whole number from 1 to 20"),
         ("polynomial:-1", "a whole number from 1 to 20"),

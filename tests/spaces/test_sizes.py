@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onebit.engine.generic import SPACES
+from onebit.engine.compile import spaces_of
 from onebit.errors import OnebitError
 from onebit.learner.learner import Learner
 from onebit.rules import registry
@@ -134,7 +134,7 @@ def test_every_space_is_compared() -> None:
             for way in WAYS:
                 with suppress(OnebitError):
                     compared.add(type(make(name, 2, **form, **way).runtime.model.space))
-    assert compared == set(SPACES)
+    assert compared == {space for rule in registry().values() for space in spaces_of(rule)}
 
 
 def test_nothing_is_allocated() -> None:

@@ -444,7 +444,6 @@ def test_bad_input_is_refused_with_a_sentence() -> None:
     assert "row 1 has length 2; the rational kernel" in refused(
         lambda: margin([[0.5], [-2.0]], [0, 1], kernel="rational")
     )
-    assert margin([[0.5], [-2.0]], [0, 1], kernel="rational:shorten").separable
     assert "at most: say rounds=3000" in refused(lambda: margin("group2d", kernel="rational"))
     assert "row 1, column 0 of X is nan" in refused(lambda: margin([[0.5], [math.nan]], [0, 1]))
     assert "scale the rows" in refused(lambda: margin([[1e200], [1.0]], [0, 1]))

@@ -45,7 +45,7 @@ def execute(chosen: argparse.Namespace) -> None:
 
 def compile_all(rules: Sequence[Rule], dtype: str, processes: int) -> Iterator[dict[str, object]]:
     """Compile every rule for all its spaces, several at a time, and yield a report on each in order."""
-    helpers = CompilingProcesses(processes - 1)
+    helpers = CompilingProcesses()
 
     def compile_pair(pair: tuple[Rule, Any]) -> dict[str, object]:
         rule, space = pair

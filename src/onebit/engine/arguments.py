@@ -2,8 +2,7 @@
 
 A number is one word, an array is the address of NumPy's own record of it, and a tuple is the words of its parts. The
 first fields of NumPy's record (the data, the number of axes, the lengths and the strides) have not moved since NumPy
-1.0, so machine code can unpack arguments without calling Python. Two more words follow the last argument; they hold
-what is kept from call to call (`engine.native_entry`).
+1.0, so machine code can unpack arguments without calling Python (`engine.native_entry`).
 
 LLVM compiles a loop that sums while it writes in two forms, vectorised and scalar, which sum in different orders. It
 picks one at run time by comparing addresses: an array directly behind another counts as one that may overlap it. With
@@ -23,7 +22,6 @@ from numpy.typing import NDArray
 # Offsets of the fields of NumPy's record of an array; every Python object begins with a header.
 DATA = object.__basicsize__
 AXES, LENGTHS, STRIDES = DATA + 8, DATA + 16, DATA + 24
-NOTHING_KEPT = bytes(16)
 
 LINE = 64  # bytes of a cache line, at which arrays begin
 GAP = 256  # bytes on either side: four of the widest vectors, the most that a loop reads ahead
@@ -37,16 +35,6 @@ def packer(names: Sequence[str], prototype: Sequence[Any]) -> Callable[..., byte
     # As generated source, since a walk through the arguments of every call would take three times as long.
     source = f"lambda {', '.join(names)}: pack({', '.join(expression for expression, _ in leaves)})"
     return eval(source, {"pack": pack, "id": id})  # type: ignore[no-any-return]
-
-
-def room_of(value: Any) -> int:
-    """Return the most words that compiled code needs to keep an argument.
-
-    An array takes five words, and two more for each axis.
-    """
-    if isinstance(value, tuple):
-        return sum(map(room_of, value))
-    return 5 + 2 * value.ndim if isinstance(value, np.ndarray) else 1
 
 
 def word_of(name: str, names: Sequence[str], prototype: Sequence[Any]) -> int:

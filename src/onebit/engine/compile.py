@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onebit.contract.rule import Rule
-from onebit.engine import generic
 from onebit.engine.arguments import described
 from onebit.engine.code_cache import folder_for, holds_code, keep_code, kept_code, prune, root
 from onebit.engine.fingerprint import fingerprint, is_switched_off, knows_numba, numba_version, toolchain
@@ -36,9 +35,9 @@ from onebit.engine.overloads import GENERIC, OPTIONS, announce, orders, rule_fun
 from onebit.engine.stream import CHOICE_COLUMNS, Tally, lessons, stream
 from onebit.errors import InputError, clean_lines
 from onebit.rules import registry, rule_named
-from onebit.spaces import kernel
-from onebit.spaces.choose import form_for
+from onebit.spaces import choose
 from onebit.spaces.dense import DenseRows
+from onebit.spaces.space import Space
 from onebit.spaces.sparse import SparseRows
 
 if TYPE_CHECKING:
@@ -106,21 +105,18 @@ def cache_folder(rule: Rule, space: Any, loop: Callable[..., int] = stream) -> P
 @cache
 def code_mark(rule: Rule) -> str:
     """Return a hash of all code that a run with this rule executes; results are valid while it is equal."""
-    spaces = _spaces_of(rule)
+    spaces = spaces_of(rule)
     of_spaces = [function for space in spaces for function in space_functions(space)]
     functions: list[Callable[..., Any]] = [stream, *rule_functions(rule, stream), *of_spaces]
     if rule.composite:
-        functions.append(form_for)
+        functions.append(choose.form_for)
     return fingerprint(functions, GENERIC, dict(rule.kinds), *map(orders, spaces))
 
 
-def _spaces_of(rule: Rule) -> list[type[Any]]:
-    """Return the space types that a learner with this rule may have.
-
-    For a composite rule these are the spaces of its own package, else the common ones.
-    """
-    home = kernel.__package__ if rule.composite is None else rule.record.__module__.rpartition(".")[0]
-    return [space for space in generic.SPACES if f"{space.__module__}.".startswith(f"{home}." if home else "")]
+def spaces_of(rule: Rule) -> list[type[Space]]:
+    """Return the spaces that a learner with this rule may have: those that the module choosing among them names."""
+    module = choose if rule.composite is None else sys.modules[rule.record.__module__]
+    return [kind for kind in vars(module).values() if isinstance(kind, type) and issubclass(kind, Space)]
 
 
 def is_compiled(rule: Rule, space: Any) -> bool:
@@ -140,7 +136,8 @@ def _build(rule: Rule, space: Any, loop: Callable[..., int]) -> Loop:
         _announce_work(f"compiling {what}, once")
         prune(root())
         code = _compile_or_call(rule, space, loop, folder, what)
-    return CompiledLoop(code, what, _argument_names(loop), _prototype(rule, space, loop))
+    names = loop.__code__.co_varnames[: loop.__code__.co_argcount]
+    return CompiledLoop(code, what, names, _prototype(rule, space, loop))
 
 
 def _announce_work(what: str) -> None:
@@ -175,7 +172,7 @@ def _compile_or_call(rule: Rule, space: Any, loop: Callable[..., int], folder: P
             return _compile_here(rule, space, loop, folder)
         finally:
             _lock.release()
-    compile_elsewhere(helpers, rule, space, what, loop)
+    helpers.call(compile_known, rule.name, _with_tiny_arrays(space), loop, what=what)
     return kept_code(folder) or _compile_here(rule, space, loop, folder)
 
 
@@ -199,23 +196,13 @@ def is_known(rule: Rule) -> bool:
     return registry().get(rule.name) is rule
 
 
-def compile_elsewhere(
-    processes: CompilingProcesses, rule: Rule, space: Any, what: str, loop: Callable[..., int] = stream
-) -> bool:
-    """Have another process compile a loop into the cache; return False if that failed.
-
-    Only the type of the space is sent, not its contents.
-    """
-    return processes.call(compile_known, rule.name, _with_tiny_arrays(space), loop, what=what)
-
-
 def compile_known(name: str, space: Any, loop: Callable[..., int]) -> None:
     """Compile a loop of the rule with this name into the cache."""
     loop_for(rule_named(name), space, loop)
 
 
 def _with_tiny_arrays(value: Any) -> Any:
-    """Return a space of the same kind with arrays of one element."""
+    """Return a space of the same kind with arrays of one element, which takes no time to send."""
     if isinstance(value, np.ndarray):
         return np.zeros((1,) * value.ndim, dtype=value.dtype)
     return value._make(map(_with_tiny_arrays, value)) if hasattr(value, "_make") else value
@@ -233,12 +220,11 @@ def _machine_code(rule: Rule, space: Any, loop: Callable[..., int]) -> bytes:
     import numba
 
     from onebit.engine.linking import LoopCompiler
-    from onebit.engine.shortcuts import operators_resolved_once
 
     announce(rule, type(space), loop)
     dispatcher: Any = numba.njit(pipeline_class=LoopCompiler, **OPTIONS)(loop)
     signature = _signature(rule, space, loop)
-    with _errors_explained(rule), operators_resolved_once():
+    with _errors_explained(rule):
         dispatcher.compile(signature)
     return dispatcher.overloads[signature].library.machine_code  # type: ignore[no-any-return]
 
@@ -252,10 +238,6 @@ def _errors_explained(rule: Rule) -> Iterator[None]:
         yield
     except NumbaError as error:
         raise InputError(f"{rule.title} cannot be compiled: {_gist(str(error), rule)}") from error
-
-
-def _argument_names(loop: Callable[..., int]) -> tuple[str, ...]:
-    return loop.__code__.co_varnames[: loop.__code__.co_argcount]
 
 
 def _signature(rule: Rule, space: Any, loop: Callable[..., int]) -> tuple[Any, ...]:
@@ -315,10 +297,8 @@ class PlainLoop:
 
         self._kinds = [type(value) for value in prototype]
         signature = tuple(map(numba.typeof, self._as_compiled(prototype)))
-        if folder is None:
-            self._enter: Callable[..., int] = numba.njit(signature, **_PLAIN_OPTIONS)(loop)
-        else:
-            self._enter = numba.njit(signature, cache=True, **_PLAIN_OPTIONS)(_in_folder(loop, folder))
+        placed = loop if folder is None else _in_folder(loop, folder)
+        self._enter: Callable[..., int] = numba.njit(signature, cache=folder is not None, **_PLAIN_OPTIONS)(placed)
 
     def __call__(self, *arguments: Any) -> int:
         return self._enter(*self._as_compiled(arguments))
@@ -341,16 +321,8 @@ def _in_folder(function: Callable[..., Any], folder: Path) -> Callable[..., Any]
 
 
 def _fitted(kind: type[Any], value: Any) -> Any:
-    if kind in (DenseRows, SparseRows):
-        return kind(*map(_read_only, value))
+    if kind in (DenseRows, SparseRows):  # broadcasting makes arrays read-only
+        return kind(*(np.broadcast_to(part, part.shape) if isinstance(part, np.ndarray) else part for part in value))
     if isinstance(value, np.ndarray):
         return value if value.flags.writeable else value.copy()
     return value if isinstance(value, tuple) else kind(value)
-
-
-def _read_only(part: Any) -> Any:
-    if not isinstance(part, np.ndarray):
-        return part
-    view = part.view()
-    view.flags.writeable = False
-    return view

@@ -18,6 +18,7 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 import numpy as np
@@ -50,9 +51,8 @@ def fingerprint(functions: Iterable[Callable[..., Any]], beyond: Container[Any],
         constants = sorted(
             _describe(used) for used in _globals_of(function) if not isinstance(used, types.FunctionType)
         )
-        parts.append(
-            repr((function.__module__, function.__qualname__, code_of(function), function.__defaults__, constants))
-        )
+        name, code = (function.__module__, function.__qualname__), code_in(function.__code__)
+        parts.append(repr((*name, code, function.__defaults__, constants)))
     for part in sorted(parts):
         digest.update(part.encode())
     return digest.hexdigest()[:24]
@@ -79,13 +79,8 @@ def _globals_of(function: types.FunctionType) -> list[Any]:
     return used + [cell.cell_contents for cell in closed]
 
 
-def code_of(function: Callable[..., Any]) -> tuple[Any, ...]:
-    """Return what a function does, independent of where it is defined."""
-    return code_in(function.__code__)
-
-
 def code_in(code: types.CodeType) -> tuple[Any, ...]:
-    """Return the contents of a code object and of the functions nested in it."""
+    """Return what a code object and the functions nested in it do, independent of where they are defined."""
     constants = tuple(map(_constant, code.co_consts))
     return code.co_code, code.co_names, code.co_varnames, constants
 
@@ -111,18 +106,6 @@ def _describe(thing: Any) -> str:
 FIRST_KNOWN, FIRST_UNKNOWN = (0, 63), (0, 69)
 _PLAIN = "ONEBIT_PLAIN_NUMBA"  # set to 1 in tests to act as with an unknown version
 
-# The modules that take part in compiling. They import the compiler, so their code is read without importing them.
-_MODULES = (
-    "compile",
-    "lane_code",
-    "linking",
-    "machine_code",
-    "native_entry",
-    "overloads",
-    "references",
-    "shortcuts",
-    "arguments",
-)
 _SETTINGS = ".numba_config.yaml"  # Numba reads it from the folder in which a process was started
 _OF_OTHER_THINGS = ("NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS", "NUMBA_THREADING_LAYER", "NUMBA_CUDA_")
 
@@ -136,7 +119,9 @@ def toolchain() -> tuple[object, ...]:
 def _versions() -> tuple[object, ...]:
     import llvmlite
 
-    code = [_code_of(f"{__package__}.{name}") for name in _MODULES]
+    # The modules of the engine, of which some import the compiler, so their code is read without importing them.
+    modules = sorted(found.name for found in iter_modules([str(Path(__file__).parent)]) if not found.ispkg)
+    code = [_code_of(f"{__package__}.{name}") for name in modules]
     return sys.version, np.__version__, llvmlite.__version__, numba_version(), code
 
 

@@ -6,39 +6,18 @@ type (`engine.overloads`), so the loop is one function and a call costs nothing.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from operator import attrgetter
-from types import ModuleType
 from typing import Any
 
 from onebit.contract.belief import margin
 from onebit.contract.candidates import Labels
 from onebit.contract.draws import TAUGHT, Draws
 from onebit.contract.rule import LEARNT, NORM, Choice, Rule, RuleInput, Vector, known
-from onebit.spaces import (
-    dense,
-    diagonal_dense,
-    diagonal_sparse,
-    full_dense,
-    joint_dense,
-    kernel_dense,
-    kernel_sparse,
-    sparse,
-)
 from onebit.spaces import space as common
 
 REFRESH = 4096  # feedbacks between two times that ||W||^2 is summed afresh
-
-SPACES: dict[type[Any], ModuleType] = {
-    dense.Dense: dense,
-    sparse.Sparse: sparse,
-    kernel_dense.KernelDense: kernel_dense,
-    kernel_sparse.KernelSparse: kernel_sparse,
-    diagonal_dense.DiagonalDense: diagonal_dense,
-    diagonal_sparse.DiagonalSparse: diagonal_sparse,
-    full_dense.FullDense: full_dense,
-    joint_dense.JointDense: joint_dense,
-}
 
 
 # --- functions of the rule --------------------------------------------------------------------------------------------
@@ -158,7 +137,7 @@ def _of_rule(params: Any, name: str) -> Any:
 
 def space_function(space: type[Any], name: str) -> Any:
     """Return a space's version of a generic function: its module's own, else the common one, else None."""
-    return getattr(SPACES[space], name, None) or getattr(common, name, None)
+    return getattr(sys.modules[space.__module__], name, None) or getattr(common, name, None)
 
 
 def _of_space(space: Any, name: str) -> Any:

@@ -7,10 +7,9 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
-from numba.core.imputils import lower_builtin
 from numba.core.types import UniTuple  # type: ignore[attr-defined]
-from numba.core.typing.templates import AbstractTemplate, infer_global, signature
-from numba.extending import models, register_model
+from numba.core.typing import signature
+from numba.extending import lower_builtin, models, register_model, type_callable
 
 from onebit.engine import lanes
 from onebit.engine.lanes import LANES
@@ -49,18 +48,8 @@ _SIGNATURES: dict[Callable[..., Any], Callable[..., Any]] = {
 }
 
 
-def _announce(function: Callable[..., Any], types_of: Callable[..., Any]) -> None:
-    """Register the type signature of an operation with Numba."""
-
-    class Template(AbstractTemplate):  # type: ignore[misc]
-        def generic(self, args: Any, kws: Any) -> Any:
-            return types_of(*args)
-
-    infer_global(function)(Template)
-
-
 for _function, _types_of in _SIGNATURES.items():
-    _announce(_function, _types_of)
+    type_callable(_function)(lambda context, types_of=_types_of: types_of)
 
 
 def _place(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:

@@ -9,7 +9,7 @@ import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from onebit.engine.arguments import NOTHING_KEPT, packer, word_of
+from onebit.engine.arguments import packer, word_of
 from onebit.errors import OnebitError
 
 ENTRY = "onebit_entry"
@@ -31,7 +31,7 @@ class CompiledLoop:
         self.pack: Callable[..., bytes] = packer(names, prototype)
 
     def __call__(self, *arguments: Any) -> int:
-        walked: int = self.enter(self.pack(*arguments) + NOTHING_KEPT)
+        walked: int = self.enter(self.pack(*arguments))
         if walked <= MISFIT:
             raise OnebitError(_explained(walked, self.title))
         return walked

@@ -1,9 +1,7 @@
 """The entry point of machine code: it unpacks arguments from words, in place of Numba's wrapper.
 
 Numba's own wrapper asks Python for every part of every argument; for the space of `auto`, which has a hundred arrays,
-that was a tenth of all the code to compile. The words of the arguments (`engine.arguments`) are followed by two more:
-the address at which a space passed by reference is kept from call to call, or 0, and whether it has been written
-there. Unpacking a hundred arrays for every row would take longer than a small round.
+that was a tenth of all the code to compile. A space passed by reference is unpacked into the entry's own memory.
 """
 
 from __future__ import annotations
@@ -15,28 +13,28 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils
 from numba.core.compiler_machinery import register_pass
+from numba.core.lowering import Lower
+from numba.core.typed_passes import NativeLowering
 from numba.core.types import Array, BaseTuple  # type: ignore[attr-defined]
 
 from onebit.engine.arguments import AXES, DATA, LENGTHS, STRIDES
 from onebit.engine.machine_code import ENTRY, FAILED, MISFIT
 from onebit.engine.references import Reference
-from onebit.engine.shortcuts import NativeShortLowering, ShortLowering
 
 _WORD, _BYTE, _INT = ir.IntType(64), ir.IntType(8), ir.IntType(32)
 
 
-class LoweringWithEntry(ShortLowering):
+class LoweringWithEntry(Lower):  # type: ignore[misc]
     """The lowering of a loop, which writes the native entry instead of Numba's wrapper."""
 
     def create_cpython_wrapper(self, release_gil: bool = False) -> None:
         module = self.library.create_ir_module(ENTRY)
         entry = ir.Function(module, ir.FunctionType(_WORD, [_WORD.as_pointer()]), ENTRY)
         builder = ir.IRBuilder(entry.append_basic_block())
-        given = _GivenWords(self.context, builder, entry.args[0], len(list(_leaves(self.fndesc.argtypes))))
-        with builder.if_then(given.first), builder.if_then(builder.not_(given.fit(self.fndesc.argtypes)), likely=False):
+        given = _GivenWords(self.context, builder, entry.args[0])
+        with builder.if_then(builder.not_(given.fit(self.fndesc.argtypes)), likely=False):
             builder.ret(_WORD(MISFIT))
         arguments = [given.value(kind) for kind in self.fndesc.argtypes]
-        given.note_kept()
         function = self.context.declare_function(module, self.fndesc)
         status, answer = self.context.call_conv.call_function(
             builder, function, self.fndesc.restype, self.fndesc.argtypes, arguments
@@ -46,29 +44,20 @@ class LoweringWithEntry(ShortLowering):
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
-class NativeLoweringWithEntry(NativeShortLowering):
+class NativeLoweringWithEntry(NativeLowering):  # type: ignore[misc]
     """The compiler pass that lowers a loop."""
 
     @property
-    def lowering_class(self) -> type[ShortLowering]:
+    def lowering_class(self) -> type[Lower]:
         return LoweringWithEntry
 
 
 class _GivenWords:
     """A reader of argument words, which consumes them one after the other."""
 
-    def __init__(self, context: Any, builder: Any, words: Any, count: int) -> None:
+    def __init__(self, context: Any, builder: Any, words: Any) -> None:
         self._context, self._builder, self._words = context, builder, words
         self._taken = 0
-        self._room, self._written = self._word(count), builder.gep(words, [_WORD(count + 1)])
-        self._keeps = builder.icmp_unsigned("!=", self._room, _WORD(0))
-        self.first = builder.icmp_unsigned(
-            "==", builder.load(self._written), _WORD(0)
-        )  # no earlier call has kept the space
-
-    def note_kept(self) -> None:
-        with self._builder.if_then(self._keeps):
-            self._builder.store(_WORD(1), self._written)
 
     def fit(self, kinds: Iterable[Any]) -> Any:
         """Return a flag in generated code: whether all arrays have the expected number of axes."""
@@ -82,11 +71,8 @@ class _GivenWords:
     def value(self, kind: Any) -> Any:
         """Return the next argument in the form in which compiled code passes it."""
         if isinstance(kind, Reference):
-            here = cgutils.alloca_once(self._builder, self._context.get_value_type(kind.value))
-            there = self._builder.inttoptr(self._room, here.type)
-            place = self._builder.select(self._keeps, there, here)
-            with self._builder.if_then(self.first):
-                self._write(kind.value, place)
+            place = cgutils.alloca_once(self._builder, self._context.get_value_type(kind.value))
+            self._write(kind.value, place)
             return place
         if isinstance(kind, BaseTuple):
             return self._context.make_tuple(self._builder, kind, [self.value(part) for part in kind])

@@ -5,6 +5,7 @@ The generic names are in `engine.generic`. Numba is imported only where somethin
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -75,7 +76,7 @@ def _space_resolver(function: Callable[..., Any], in_order: bool) -> Callable[..
 
     def resolve(*arguments: Any) -> Callable[..., Any] | None:
         space = getattr(arguments[0], "instance_class", None)
-        if space is None or (function.__name__ in getattr(generic.SPACES[space], "IN_ORDER", ())) is not in_order:
+        if space is None or (function.__name__ in summed_in_order(space)) is not in_order:
             return None
         return generic.space_function(space, function.__name__)  # type: ignore[no-any-return]
 
@@ -84,7 +85,12 @@ def _space_resolver(function: Callable[..., Any], in_order: bool) -> Callable[..
 
 def orders(space: type[Any]) -> tuple[object, ...]:
     """Return the order in which the sums of a space are taken, for a fingerprint."""
-    return sorted(FAST), sorted(IN_ORDER), getattr(generic.SPACES[space], "IN_ORDER", ())
+    return sorted(FAST), sorted(IN_ORDER), summed_in_order(space)
+
+
+def summed_in_order(space: type[Any]) -> tuple[str, ...]:
+    """Return the names of a space's functions whose sums the compiler must not reorder."""
+    return getattr(sys.modules[space.__module__], "IN_ORDER", ())
 
 
 def _rule_resolver(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -35,14 +35,13 @@ def cores() -> int:
 
 
 class CompilingProcesses:
-    """A starter of one process per call, at most `most` at a time (no limit if None).
+    """A starter of one process per call, which its caller waits for.
 
     In sessions of their own, the processes do not receive Ctrl-C, and end with everything they have started.
     """
 
-    def __init__(self, most: int | None = None, *, own_session: bool = True) -> None:
+    def __init__(self, *, own_session: bool = True) -> None:
         self._own_session = own_session
-        self._free = threading.BoundedSemaphore(most) if most else contextlib.nullcontext()
         self._lock = threading.Lock()
         self._running: set[subprocess.Popen[bytes]] = set()
         self.is_closed = False
@@ -53,13 +52,12 @@ class CompilingProcesses:
         A failure is logged: the caller then compiles `what` in this process, and sees the error if it fails there
         too.
         """
-        with self._free:
-            try:
-                why = self._run(pickle.dumps((function, arguments)))
-            except subprocess.TimeoutExpired:
-                why = f"it took longer than {LONGEST_S:.0f} s"
-            except OSError as error:  # too many processes or open files
-                why = error.strerror or str(error)
+        try:
+            why = self._run(pickle.dumps((function, arguments)))
+        except subprocess.TimeoutExpired:
+            why = f"it took longer than {LONGEST_S:.0f} s"
+        except OSError as error:  # too many processes or open files
+            why = error.strerror or str(error)
         if why and not self.is_closed:
             text = "%s could not be compiled in another process, and is in this one: %s"
             LOG.warning(text, what, why, extra={"event": "compiling-failed"})

@@ -18,7 +18,6 @@ from onebit.contract.candidates import Labels, repack_list
 from onebit.contract.draws import CORRECTING, TEACHING
 from onebit.contract.rule import LEARNT
 from onebit.engine import stream as engine
-from onebit.engine.arguments import room_of
 from onebit.engine.compile import loop_for
 from onebit.engine.machine_code import CompiledLoop
 from onebit.engine.schedule import NO_REWARDS, NOTHING, Schedule
@@ -121,13 +120,12 @@ class RowLoop:
         revealed = np.zeros(1, dtype=np.int64)
         terms = LoopTerms(model.choice, model.tally, NO_IDS, 0, 0, 0.0)
         arguments = loop_arguments(model, rows, Schedule(revealed), terms, 0, 1)
-        kept = np.zeros(room_of(model.space), dtype=np.uint64)
-        words = np.array([*np.frombuffer(loop.pack(*arguments), np.uint64), kept.ctypes.data, 0], dtype=np.uint64)
+        words = np.frombuffer(loop.pack(*arguments), np.uint64).copy()
         self._enter, self._at = loop.enter, ctypes.c_char_p(words.ctypes.data)
         self._row, self._first_id, self._mode = (loop.word_of(name) for name in ("rows", "first_id", "mode"))
         self._words, self._revealed, self._choice = words.data, revealed.data, model.choice.data
         self._room = model.room if isinstance(rows, SparseRows) else None
-        self._referred = arguments, kept  # keep alive what the words point to
+        self._referred = arguments  # keep alive what the words point to
 
     def run(self, row: Rows, word: int, mode: int, choice: Sequence[float] | None = None, revealed: int = -1) -> bool:
         """Decide, writing to `model.choice`, or learn what was revealed about a choice.

@@ -68,14 +68,9 @@ def add_rule(where: str) -> Rule:
     if not colon or not path.endswith(".py") or not name:
         raise InputError(f"a rule is given as file.py:NAME, and not as {brief(where)}")
     rule = _rule_in(_module_of(Path(path)), name, path)
-    if rule.name in registry():
-        raise InputError(
-            f"the rule of {where} is called {brief(rule.name)}, as one of onebit's is: give it another name"
-        )
-    if _added.setdefault(rule.name, rule) is not rule:
-        raise InputError(
-            f"the rule of {where} is called {brief(rule.name)}, as another that was given is: give it another name"
-        )
+    if rule.name in registry() or _added.setdefault(rule.name, rule) is not rule:
+        other = "one of onebit's" if rule.name in registry() else "another that was given"
+        raise InputError(f"the rule of {where} is called {brief(rule.name)}, as {other} is: give it another name")
     return rule
 
 

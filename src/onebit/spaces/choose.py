@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from onebit.contract.covariance import FITTING_MATRICES, Covariance, Order
 from onebit.contract.options import DEFAULT_SUPPORT, Options
 from onebit.contract.rule import Rule
+from onebit.contract.validation import is_whole_number
 from onebit.errors import InputError, brief
 from onebit.spaces.dense import Dense
 from onebit.spaces.diagonal_dense import DiagonalDense
@@ -174,7 +175,7 @@ class KernelChoice(SpaceChoice):
         if np.isnan(own):
             return (
                 f"x has length {np.sqrt(sq_norm + self.bias):g}, but the rational kernel takes at most 1: prepare the rows "
-                "(unit-norm, unit-ball), or say kernel='rational:shorten'"
+                "(unit-norm, unit-ball)"
             )
         if own > limit:
             return (
@@ -226,8 +227,7 @@ def _budget(rule: Rule, max_support: object) -> int:
         return 0 if rule.stores_rarely else USUAL_SUPPORT
     if max_support is None:
         return 0
-    whole = isinstance(max_support, int | np.integer) and not isinstance(max_support, bool)
-    if whole and 1 <= max_support <= MOST_SUPPORT:  # type: ignore[operator]
+    if is_whole_number(max_support, 1, MOST_SUPPORT):
         return int(max_support)  # type: ignore[call-overload, no-any-return]
     raise InputError(
         f"max_support is {brief(max_support)}, but must be a whole number from 1 to {MOST_SUPPORT}, usual, or none"

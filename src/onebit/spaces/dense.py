@@ -65,14 +65,10 @@ class Dense(DenseArrays, DenseSpace):
 
     __slots__ = ()
 
-    @classmethod
-    def empty(cls, heads: int, features: int, bias: bool, dtype: Any) -> Dense:
-        return cls(np.zeros((heads, features + bias), dtype=dtype), np.ones(1), int(bias))
-
     @staticmethod
     def layout(heads: int, features: int, bias: bool, dtype: Any) -> SpaceLayout:
         arrays = {"weights": ArraySpec((heads, features + bias), dtype), "scale": SCALE}
-        return SpaceLayout.of(arrays, Dense.SAVED, width=heads)
+        return SpaceLayout.of(arrays, Dense.SAVED, heads, {"bias": int(bias)})
 
 
 def score(space: Dense, rows: DenseRows, row: int, scores: Vector) -> float:

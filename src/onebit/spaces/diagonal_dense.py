@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from onebit.contract.covariance import Order
 from onebit.contract.rule import Vector
 from onebit.spaces.dense import DenseRows, DenseSpace
-from onebit.spaces.layout import BALL_SCALE, ArraySpec, SpaceLayout
+from onebit.spaces.layout import BALL_SCALE, ArraySpec, SpaceLayout, numbers_of
 from onebit.spaces.space import ball_factor, shrink_variance, step_weight
 
 
@@ -38,23 +38,15 @@ class DiagonalDense(DiagonalDenseArrays, DenseSpace):
     __slots__ = ()
     SAVED = ("weights", "variances", "scale")
 
-    @classmethod
-    def empty(cls, heads: int, features: int, bias: bool, dtype: Any, order: Order) -> DiagonalDense:
-        weights = np.zeros((heads, features + bias), dtype=dtype)
-        variances = np.full((1 if order.shared else heads, features + bias), order.start, dtype=dtype)
-        ways = (int(bias), int(not order.shared), int(order.sums), int(order.root))
-        return cls(weights, variances, np.array([1.0, 0.0]), *ways, float(order.start), float(order.radius))
-
     @staticmethod
     def layout(heads: int, features: int, bias: bool, dtype: Any, order: Order) -> SpaceLayout:
+        variances = (1 if order.shared else heads, features + bias)
         arrays = {
             "weights": ArraySpec((heads, features + bias), dtype),
-            "variances": ArraySpec(
-                (1 if order.shared else heads, features + bias), dtype, 0.0
-            ),  # nonnegative, as rules take roots
+            "variances": ArraySpec(variances, dtype, least=0.0, start=order.start),  # as rules take roots
             "scale": BALL_SCALE,
         }
-        return SpaceLayout.of(arrays, DiagonalDense.SAVED, width=2 * heads)
+        return SpaceLayout.of(arrays, DiagonalDense.SAVED, 2 * heads, numbers_of(bias, order))
 
 
 def score(space: DiagonalDense, rows: DenseRows, row: int, scores: Vector) -> float:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from onebit.contract.covariance import Order
 from onebit.contract.rule import Vector
-from onebit.spaces.layout import BALL_SCALE, ArraySpec, SpaceLayout
+from onebit.spaces.layout import BALL_SCALE, ArraySpec, SpaceLayout, numbers_of
 from onebit.spaces.space import ball_factor, shrink_variance, step_weight
 from onebit.spaces.sparse import SparseRows, SparseSpace
 
@@ -41,10 +41,9 @@ class DiagonalSparse(DiagonalSparseArrays, SparseSpace):
 
     @classmethod
     def empty(cls, heads: int, features: int, bias: bool, dtype: Any, order: Order) -> DiagonalSparse:
-        cells = np.zeros((bias + features, heads + (1 if order.shared else heads)), dtype=dtype)
-        cells[:, heads:] = order.start
-        ways = (int(bias), int(not order.shared), int(order.sums), int(order.root))
-        return cls(cells, np.array([1.0, 0.0]), heads, *ways, float(order.start), float(order.radius))
+        space = super().empty(heads, features, bias, dtype, order)
+        space.weights[:, heads:] = order.start
+        return space
 
     def copy_into(self, larger: DiagonalSparse) -> DiagonalSparse:
         known, before, heads = len(self.weights), self.heads, larger.heads
@@ -57,7 +56,7 @@ class DiagonalSparse(DiagonalSparseArrays, SparseSpace):
     def layout(heads: int, features: int, bias: bool, dtype: Any, order: Order) -> SpaceLayout:
         cells = (bias + features, heads + (1 if order.shared else heads))
         arrays = {"weights": ArraySpec(cells, dtype), "scale": BALL_SCALE}
-        return SpaceLayout.of(arrays, DiagonalSparse.SAVED, width=2 * heads)
+        return SpaceLayout.of(arrays, DiagonalSparse.SAVED, 2 * heads, {"heads": heads, **numbers_of(bias, order)})
 
     @property
     def room(self) -> tuple[int, int]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from onebit.contract.covariance import Order
 from onebit.contract.rule import Matrix, Vector
 from onebit.spaces.dense import DenseRows, DenseSpace
-from onebit.spaces.layout import NUMBERS, REPAIRS, SCALE, ArraySpec, SpaceLayout, allocate
+from onebit.spaces.layout import NUMBERS, REPAIRS, SCALE, ArraySpec, SpaceLayout
 
 
 class FullDenseArrays(NamedTuple):
@@ -48,11 +48,9 @@ class FullDense(FullDenseArrays, DenseSpace):
 
     @classmethod
     def empty(cls, heads: int, features: int, bias: bool, dtype: Any, order: Order) -> FullDense:
-        arrays = allocate(cls.layout(heads, features, bias, dtype, order).arrays)
-        diagonal = np.arange(1, features + bias + 1)
-        arrays["triangles"][:, diagonal * (diagonal + 1) // 2 - 1] = order.start
-        own, start = int(not order.shared), float(order.start)
-        return cls(**arrays, bias=int(bias), own=own, sums=int(order.sums), start=start)
+        space, diagonal = super().empty(heads, features, bias, dtype, order), np.arange(1, features + bias + 1)
+        space.triangles[:, diagonal * (diagonal + 1) // 2 - 1] = order.start
+        return space
 
     @staticmethod
     def layout(heads: int, features: int, bias: bool, dtype: Any, order: Order) -> SpaceLayout:
@@ -65,7 +63,8 @@ class FullDense(FullDenseArrays, DenseSpace):
             "row": ArraySpec((size,), NUMBERS),
             "images": ArraySpec((matrices, size), NUMBERS),
         }
-        return SpaceLayout.of(arrays, FullDense.SAVED, width=2 * heads)
+        flags = {"bias": int(bias), "own": int(not order.shared), "sums": int(order.sums)}
+        return SpaceLayout.of(arrays, FullDense.SAVED, 2 * heads, {**flags, "start": float(order.start)})
 
 
 def score(space: FullDense, rows: DenseRows, row: int, scores: Vector) -> float:

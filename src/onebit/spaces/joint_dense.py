@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from onebit.contract.covariance import Order
 from onebit.contract.rule import Matrix, Vector
 from onebit.spaces.dense import DenseRows, DenseSpace
-from onebit.spaces.layout import NUMBERS, REPAIRS, SCALE, ArraySpec, SpaceLayout, allocate
+from onebit.spaces.layout import NUMBERS, REPAIRS, SCALE, ArraySpec, SpaceLayout
 
 STEPS = 60  # limit of the search for l, which converges quadratically and from the left
 
@@ -48,10 +48,10 @@ class JointDense(JointDenseArrays, DenseSpace):
 
     @classmethod
     def empty(cls, heads: int, features: int, bias: bool, dtype: Any, order: Order) -> JointDense:
-        arrays = allocate(cls.layout(heads, features, bias, dtype, order).arrays)
-        np.fill_diagonal(arrays["inverse"], order.start)
-        np.fill_diagonal(arrays["precision"], 1.0 / order.start)
-        return cls(**arrays, bias=int(bias), start=float(order.start), radius=float(order.radius))
+        space = super().empty(heads, features, bias, dtype, order)
+        np.fill_diagonal(space.inverse, order.start)
+        np.fill_diagonal(space.precision, 1.0 / order.start)
+        return space
 
     @staticmethod
     def layout(heads: int, features: int, bias: bool, dtype: Any, order: Order) -> SpaceLayout:
@@ -66,7 +66,8 @@ class JointDense(JointDenseArrays, DenseSpace):
             "repairs": REPAIRS,
             "scratch": ArraySpec((4 + ball, size), NUMBERS),
         }
-        return SpaceLayout.of(arrays, JointDense.SAVED, width=heads * (2 + heads))
+        numbers = {"bias": int(bias), "start": float(order.start), "radius": float(order.radius)}
+        return SpaceLayout.of(arrays, JointDense.SAVED, heads * (2 + heads), numbers)
 
 
 def score(space: JointDense, rows: DenseRows, row: int, scores: Vector) -> float:

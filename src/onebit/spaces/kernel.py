@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onebit.contract.rule import Vector
-from onebit.spaces.kernels import RATIONAL, SHORTEN, Kernel, of_dots, self_value
-from onebit.spaces.space import LARGEST, SMALLEST
+from onebit.spaces.kernels import LONGEST, RATIONAL, Kernel, of_dots, self_value
+from onebit.spaces.layout import LARGEST, SMALLEST
 
 LANES = 128
 NOWHERE = -1  # instead of a slot: no row, or the new one
@@ -54,9 +54,9 @@ def squared_length(space: Any, rows: Any, row: int) -> float:
     return float(form_of_rows(space).squared_length(space, rows, row))
 
 
-def dots(space: Any, rows: Any, row: int, factor: float) -> None:
-    """Write the dot products of all stored rows with `factor` times a row to `values`."""
-    form_of_rows(space).dots(space, rows, row, factor)
+def dots(space: Any, rows: Any, row: int) -> None:
+    """Write the dot products of all stored rows with a row to `values`."""
+    form_of_rows(space).dots(space, rows, row)
 
 
 def dots_among(space: Any, slot: int) -> None:
@@ -64,14 +64,14 @@ def dots_among(space: Any, slot: int) -> None:
     form_of_rows(space).dots_among(space, slot)
 
 
-def same(space: Any, rows: Any, row: int, factor: float, slot: int) -> bool:
-    """Return True if a stored row equals `factor` times a row."""
-    return bool(form_of_rows(space).same(space, rows, row, factor, slot))
+def same(space: Any, rows: Any, row: int, slot: int) -> bool:
+    """Return True if a stored row equals a row."""
+    return bool(form_of_rows(space).same(space, rows, row, slot))
 
 
-def store(space: Any, rows: Any, row: int, factor: float, slot: int) -> None:
-    """Write `factor` times a row to a slot."""
-    form_of_rows(space).store(space, rows, row, factor, slot)
+def store(space: Any, rows: Any, row: int, slot: int) -> None:
+    """Write a row to a slot."""
+    form_of_rows(space).store(space, rows, row, slot)
 
 
 # --- compiled: scores and steps -------------------------------------------------------------------------------------------
@@ -83,12 +83,12 @@ def score(space: Any, rows: Any, row: int, scores: Vector) -> float:
     It is NaN if the kernel does not accept x or a score is not finite.
     """
     norm = squared_length(space, rows, row)
-    if not norm < np.inf:  # a kernel value may be finite where x is not
+    # A kernel value may be finite where x is not.
+    if not norm < np.inf or (space.code == RATIONAL and norm > LONGEST):
         return np.nan
-    factor = shortening(space, norm)
-    dots(space, rows, row, factor)
-    norm *= factor * factor
-    return weigh(space, norm, scores) + self_value(space.code, space.number, norm)
+    dots(space, rows, row)
+    own: float = self_value(space.code, space.number, norm)
+    return weigh(space, norm, scores) + own
 
 
 def absorb(space: Any, rows: Any, row: int, coefficients: Vector, scale: float) -> None:
@@ -98,11 +98,9 @@ def absorb(space: Any, rows: Any, row: int, coefficients: Vector, scale: float) 
     """
     space.moved[0] = 0.0
     norm = squared_length(space, rows, row)
-    factor = shortening(space, norm)
-    norm *= factor * factor
     own, stored, known = self_value(space.code, space.number, norm), space.counts[STORED], NOWHERE
     for slot in range(stored):
-        if space.norms[slot] == norm and same(space, rows, row, factor, slot):
+        if space.norms[slot] == norm and same(space, rows, row, slot):
             known = slot
             break
     nothing, room = negligible(space, coefficients, own), space.budget == 0 or stored < space.budget
@@ -120,7 +118,7 @@ def absorb(space: Any, rows: Any, row: int, coefficients: Vector, scale: float) 
         space.counts[GONE] += 1
         slot = make_way(space, coefficients, own, scale)
     add(space, slot, 1.0, coefficients)
-    store(space, rows, row, factor, slot)
+    store(space, rows, row, slot)
     space.norms[slot], space.selves[slot] = norm, own
 
 
@@ -223,19 +221,6 @@ def grow(space: Any, slot: int, share: float, coefficients: Vector) -> None:
                 total += line[lane] * space.others[block * LANES + lane]
         step = share * coefficients[head]
         space.moved[0] += step * (2.0 * space.scale[0] * total + step * space.selves[slot])
-
-
-def shortening(space: Any, norm: float) -> float:
-    """Return the factor by which a row is first multiplied.
-
-    This is 1, less for a long row that is shortened, and NaN for a row that is refused.
-    """
-    if space.code == RATIONAL and norm > 1.0:
-        if space.number == SHORTEN:
-            return float(1.0 / np.sqrt(norm))
-        if norm > 1.0 + 1e-5:
-            return np.nan
-    return 1.0
 
 
 def weigh(space: Any, norm: float, scores: Vector) -> float:

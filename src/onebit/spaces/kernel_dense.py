@@ -62,9 +62,9 @@ class KernelDense(KernelDenseArrays, KernelSpace):
         return {"supports": rows[: self.counts[STORED]].copy()}
 
     @staticmethod
-    def layout(heads: int, features: int, bias: bool, dtype: Any, plan: Plan) -> SpaceLayout:  # noqa: ARG004 - as `empty`
+    def layout(heads: int, features: int, bias: bool, dtype: Any, plan: Plan) -> SpaceLayout:
         own = {"supports": ArraySpec((slots_for(plan) // LANES, features, LANES), dtype)}
-        return kernel_layout(heads, dtype, plan, own, {"support_supports": ArraySpec((ANY, features), dtype)})
+        return kernel_layout(heads, bias, dtype, plan, own, {"support_supports": ArraySpec((ANY, features), dtype)})
 
     def with_rows(self, rows: dict[str, NDArray[Any]]) -> KernelDense:
         """Return a copy with these rows as its stored rows; there must be room for them."""
@@ -83,14 +83,14 @@ def squared_length(space: KernelDense, rows: DenseRows, row: int) -> float:
     return norm
 
 
-def dots(space: KernelDense, rows: DenseRows, row: int, factor: float) -> None:
+def dots(space: KernelDense, rows: DenseRows, row: int) -> None:
     x, values, bias = rows.values[row], space.values, np.float64(space.bias)
     for block in range((space.counts[STORED] + LANES - 1) // LANES):
         part, support = values[block * LANES : block * LANES + LANES], space.supports[block]
         for lane in range(LANES):
             part[lane] = bias
         for feature in range(x.shape[0]):
-            value = factor * np.float64(x[feature])
+            value = np.float64(x[feature])
             if value != 0.0:  # most pixels of an image are 0
                 line = support[feature]
                 for lane in range(LANES):
@@ -112,15 +112,16 @@ def dots_among(space: KernelDense, slot: int) -> None:
                     part[lane] += value * line[lane]
 
 
-def same(space: KernelDense, rows: DenseRows, row: int, factor: float, slot: int) -> bool:
+def same(space: KernelDense, rows: DenseRows, row: int, slot: int) -> bool:
     x, block, lane = rows.values[row], slot // LANES, slot % LANES
     for feature in range(x.shape[0]):
-        if space.supports[block, feature, lane] != x.dtype.type(factor * np.float64(x[feature])):
+        value = x[feature]
+        if space.supports[block, feature, lane] != value:
             return False
     return True
 
 
-def store(space: KernelDense, rows: DenseRows, row: int, factor: float, slot: int) -> None:
+def store(space: KernelDense, rows: DenseRows, row: int, slot: int) -> None:
     x, block, lane = rows.values[row], slot // LANES, slot % LANES
     for feature in range(x.shape[0]):
-        space.supports[block, feature, lane] = x.dtype.type(factor * np.float64(x[feature]))
+        space.supports[block, feature, lane] = x[feature]

@@ -89,7 +89,7 @@ class KernelSparse(KernelSparseArrays, KernelSpace):
         }
 
     @staticmethod
-    def layout(heads: int, features: int, bias: bool, dtype: Any, plan: Plan) -> SpaceLayout:  # noqa: ARG004 - as `empty`
+    def layout(heads: int, features: int, bias: bool, dtype: Any, plan: Plan) -> SpaceLayout:
         slots = slots_for(plan)
         size = max(ENTRIES, 2 * plan.budget * min(features, USUAL_VALUES))
         own = {
@@ -105,7 +105,7 @@ class KernelSparse(KernelSparseArrays, KernelSpace):
             "support_entries": ArraySpec((ANY,), dtype),
             "support_starts": ArraySpec((ANY,), np.int64, 0),
         }
-        return kernel_layout(heads, dtype, plan, own, saved)
+        return kernel_layout(heads, bias, dtype, plan, own, saved)
 
     def with_rows(self, rows: dict[str, NDArray[Any]]) -> KernelSparse:
         """Return a copy with these rows as its stored rows; there must be room for them.
@@ -145,10 +145,10 @@ def squared_length(space: KernelSparse, rows: SparseRows, row: int) -> float:
     return norm
 
 
-def dots(space: KernelSparse, rows: SparseRows, row: int, factor: float) -> None:
+def dots(space: KernelSparse, rows: SparseRows, row: int) -> None:
     spread = space.spread
     for entry in range(rows.starts[row], rows.starts[row + 1]):
-        spread[rows.columns[entry]] = factor * np.float64(rows.values[entry])
+        spread[rows.columns[entry]] = np.float64(rows.values[entry])
     gather(space, space.values)
     for entry in range(rows.starts[row], rows.starts[row + 1]):
         spread[rows.columns[entry]] = 0.0
@@ -176,22 +176,23 @@ def gather(space: KernelSparse, found: Vector) -> None:
         found[slot] = 0.0  # lanes without a row are computed too; their coefficients are 0
 
 
-def same(space: KernelSparse, rows: SparseRows, row: int, factor: float, slot: int) -> bool:
+def same(space: KernelSparse, rows: SparseRows, row: int, slot: int) -> bool:
     begin, size, first = rows.starts[row], rows.starts[row + 1] - rows.starts[row], space.starts[slot]
     if space.ends[slot] - first != size:
         return False
     for entry in range(size):
-        value = rows.values.dtype.type(factor * np.float64(rows.values[begin + entry]))
-        if space.columns[first + entry] != rows.columns[begin + entry] or space.entries[first + entry] != value:
+        if space.columns[first + entry] != rows.columns[begin + entry]:
+            return False
+        if space.entries[first + entry] != rows.values[begin + entry]:
             return False
     return True
 
 
-def store(space: KernelSparse, rows: SparseRows, row: int, factor: float, slot: int) -> None:
-    """Append `factor` times a row to the flat arrays, which must have room, and record its range."""
+def store(space: KernelSparse, rows: SparseRows, row: int, slot: int) -> None:
+    """Append a row to the flat arrays, which must have room, and record its range."""
     begin, end, first = rows.starts[row], rows.starts[row + 1], space.used[0]
     for entry in range(begin, end):
         space.columns[first + entry - begin] = rows.columns[entry]
-        space.entries[first + entry - begin] = rows.values.dtype.type(factor * np.float64(rows.values[entry]))
+        space.entries[first + entry - begin] = rows.values[entry]
     space.starts[slot], space.ends[slot] = first, first + end - begin
     space.used[0] += end - begin

@@ -4,7 +4,7 @@
 |---|---|---|
 | `linear` | <x, x'> | every x |
 | `polynomial:DEGREE` | (<x, x'> + 1)^DEGREE | every x |
-| `rational` | 1 / (1 - <x, x'> / 2) | ||x|| <= 1, others are refused; with `rational:shorten` longer rows are shortened to 1 |
+| `rational` | 1 / (1 - <x, x'> / 2) | ||x|| <= 1, others are refused |
 | `rbf:GAMMA` | exp(-GAMMA ||x - x'||^2) | every x; GAMMA is 1 / number of features where it is not given |
 """
 
@@ -19,15 +19,15 @@ from onebit.errors import InputError, brief, nearest
 
 LINEAR, POLYNOMIAL, RATIONAL, RBF = range(4)
 NAMES = {"linear": LINEAR, "polynomial": POLYNOMIAL, "rational": RATIONAL, "rbf": RBF}
-SHORTEN = 1.0  # the number of a rational kernel that shortens rows
 LARGEST_DEGREE = 20
 DEGREE = 3  # default
+LONGEST = 1.0 + 1e-5  # squared length of a row that the rational kernel accepts, with room for rounding
 HALVINGS = 8  # of the argument of an exponential, which is then squared as often
 FARTHEST = 60.0  # e^-60 is negligible beside 1
 
 
 class Kernel(NamedTuple):
-    """A kernel, given by its code and one number: the degree, gamma, or whether to shorten rows."""
+    """A kernel, given by its code and one number: the degree, gamma, or 0 if it has none."""
 
     code: int
     number: float
@@ -45,13 +45,9 @@ class Kernel(NamedTuple):
         if name not in NAMES:
             raise InputError(f"kernel is {brief(text)}; {nearest(name, NAMES)}")
         code = NAMES[name]
-        if code == RATIONAL:
-            if colon and said != "shorten":
-                raise InputError(f"kernel is {brief(text)}, but must be rational, or rational:shorten")
-            return cls(code, SHORTEN if colon else 0.0)
-        if code == LINEAR:
+        if code in (LINEAR, RATIONAL):
             if colon:
-                raise InputError(f"kernel is {brief(text)}, but linear takes no number")
+                raise InputError(f"kernel is {brief(text)}, but {name} takes no number")
             return cls(code, 0.0)
         try:
             number = float(said) if colon else float(DEGREE) if code == POLYNOMIAL else 1.0 / (features or 1)
@@ -67,18 +63,12 @@ class Kernel(NamedTuple):
 
     def __str__(self) -> str:
         name = next(name for name, code in NAMES.items() if code == self.code)
-        if self.code == RATIONAL:
-            return f"{name}:shorten" if self.number == SHORTEN else name
-        return name if self.code == LINEAR else f"{name}:{repr(self.number).removesuffix('.0')}"
+        return name if self.code in (LINEAR, RATIONAL) else f"{name}:{repr(self.number).removesuffix('.0')}"
 
     def selves(self, norms: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return k(x, x) for squared lengths; NaN for rows that the kernel does not accept."""
-        if self.code == RATIONAL:
-            norms = np.minimum(norms, 1.0) if self.number == SHORTEN else np.where(norms <= 1.0 + 1e-5, norms, np.nan)
-            return np.asarray(1.0 / (1.0 - 0.5 * norms))
-        if self.code == POLYNOMIAL:
-            return np.asarray((norms + 1.0) ** self.number)
-        return np.ones_like(norms) if self.code == RBF else np.asarray(norms)
+        accepted = np.where(norms <= LONGEST, norms, np.nan) if self.code == RATIONAL else norms
+        return np.full_like(norms, self_value(self.code, self.number, accepted))
 
     def matrix(self, A: Any, B: Any) -> NDArray[np.float64]:
         """Return the kernel matrix of every row of A with every row of B, for small tables.
@@ -95,13 +85,8 @@ class Kernel(NamedTuple):
             return np.asarray((dots + 1.0) ** int(self.number))
         if self.code == RBF:
             return np.asarray(np.exp(-self.number * np.maximum(0.0, norms[0] + norms[1] - 2.0 * dots)))
-        if self.number == SHORTEN:
-            lengths = [np.sqrt(np.maximum(1.0, norm)) for norm in norms]
-            dots = dots / lengths[0] / lengths[1]
-        elif any((norm > 1.0 + 1e-5).any() for norm in norms):
-            raise InputError(
-                "the rational kernel takes rows of length 1 at most: prepare them (unit-norm, unit-ball), or say rational:shorten"
-            )
+        if any((norm > LONGEST).any() for norm in norms):
+            raise InputError("the rational kernel takes rows of length 1 at most: prepare them (unit-norm, unit-ball)")
         return np.asarray(1.0 / (1.0 - dots / 2.0))
 
 
@@ -149,10 +134,10 @@ def exponential(y: float) -> float:
     return value
 
 
-def self_value(code: int, number: float, norm: float) -> float:
-    """Return k(x, x) for a squared length."""
+def self_value(code: int, number: float, norm: Any) -> Any:
+    """Return k(x, x) for a squared length, or in Python for several."""
     if code == POLYNOMIAL:
-        return float((norm + 1.0) ** number)
+        return (norm + 1.0) ** number
     if code == RATIONAL:
         return 1.0 / (1.0 - 0.5 * norm)
     return 1.0 if code == RBF else norm

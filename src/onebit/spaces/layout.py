@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.contract.covariance import Order
 from onebit.errors import InputError, brief
-from onebit.spaces.space import LARGEST, SMALLEST
 
+SMALLEST, LARGEST = 1e-6, 1e6  # a scale of weights outside this range is multiplied into them
 ANY = -1  # in a shape: any size
 
 
@@ -29,7 +30,7 @@ class ArraySpec(NamedTuple):
     dtype: Any
     least: float | tuple[float, ...] = -math.inf
     most: float | tuple[float, ...] = math.inf
-    start: float = 0.0  # initial value of every number
+    start: float | tuple[float, ...] = 0.0  # initial value of every number, or of each in a line
 
     @property
     def nbytes(self) -> int:
@@ -40,25 +41,28 @@ NUMBERS = np.float64
 SCALE = ArraySpec((1,), NUMBERS, SMALLEST, LARGEST, start=1.0)
 LAST_NUMBER = sys.float_info.max  # the largest finite number
 # The factor into the ball, and the squared length of the weights before it.
-BALL_SCALE = ArraySpec((2,), NUMBERS, (sys.float_info.min, -LAST_NUMBER), (1.0, LAST_NUMBER))
+BALL_SCALE = ArraySpec((2,), NUMBERS, (sys.float_info.min, -LAST_NUMBER), (1.0, LAST_NUMBER), start=(1.0, 0.0))
 MOST_COUNTED = 2**62  # never reached by counting, so adding one does not overflow
 REPAIRS = ArraySpec((1,), np.int64, 0, MOST_COUNTED)
 
 
 class SpaceLayout(NamedTuple):
-    """A space before anything is allocated: its arrays, those saved to a file, and its output width.
+    """A space before anything is allocated: its arrays, those saved to a file, its output width, and its numbers.
 
-    `width` is how many numbers the space writes for a row.
+    `width` is how many numbers the space writes for a row; `numbers` are its fields that are no arrays.
     """
 
     arrays: Mapping[str, ArraySpec]
     saved: Mapping[str, ArraySpec]
     width: int
+    numbers: Mapping[str, float]
 
     @classmethod
-    def of(cls, arrays: Mapping[str, ArraySpec], saved: Iterable[str], width: int) -> SpaceLayout:
+    def of(
+        cls, arrays: Mapping[str, ArraySpec], saved: Iterable[str], width: int, numbers: Mapping[str, float]
+    ) -> SpaceLayout:
         """Return the layout of a space that saves some of its arrays unchanged."""
-        return cls(arrays, {name: arrays[name] for name in saved}, width)
+        return cls(arrays, {name: arrays[name] for name in saved}, width, numbers)
 
     @property
     def nbytes(self) -> int:
@@ -73,6 +77,12 @@ def allocate(arrays: Mapping[str, ArraySpec]) -> dict[str, NDArray[Any]]:
         if spec.start != 0.0:  # zeroed memory is not touched until it is used
             allocated[name][...] = spec.start
     return allocated
+
+
+def numbers_of(bias: bool, order: Order) -> dict[str, float]:
+    """Return the fields that describe the covariance in a diagonal space."""
+    flags = {"bias": int(bias), "own": int(not order.shared), "sums": int(order.sums), "root": int(order.root)}
+    return {**flags, "start": float(order.start), "radius": float(order.radius)}
 
 
 def refuse_unlike(arrays: Mapping[str, NDArray[Any]], wanted: Mapping[str, ArraySpec]) -> None:

@@ -15,23 +15,28 @@ from numpy.typing import NDArray
 
 from onebit.contract.candidates import Labels
 from onebit.contract.rule import Vector
-
-SMALLEST, LARGEST = 1e-6, 1e6  # a scale outside this range is multiplied into the weights
+from onebit.spaces.layout import LARGEST, SMALLEST, allocate
 
 
 class Space:
     """The Python side of a space; by default the arrays in `SAVED` are what learning changes.
 
-    Beside these methods each space has a class method that creates it empty, `layout` (a description of its arrays
-    before any is allocated), `room` (for how many heads and features), `matrix` (the weights of the first
-    features, heads by features, the bias last), `contributions` (what each value of one row adds to a contrast of heads),
-    `example_rows` (rows of the type that it scores), and `roomier` (a copy with more room) if `needs_room` may be
-    true.
+    Beside these methods each space has `layout` (a description of its arrays before any is allocated), `room` (for how
+    many heads and features), `matrix` (the weights of the first features, heads by features, the bias last),
+    `contributions` (what each value of one row adds to a contrast of heads), `example_rows` (rows of the type that it
+    scores), and `roomier` (a copy with more room) if `needs_room` may be true.
     """
 
     __slots__ = ()
     SAVED: ClassVar[tuple[str, ...]] = ("weights", "scale")
+    BY_FEATURE: ClassVar[tuple[str, ...]] = ()  # those with a line for each feature, behind that of the bias if any
     KEEPS_ROWS: ClassVar[bool] = False  # whether the saved arrays contain rows, or summaries of only a few
+
+    @classmethod
+    def empty(cls, *given: Any) -> Self:
+        """Return a space in which nothing has been learnt; the arguments are those of `layout`."""
+        layout = cls.layout(*given)  # type: ignore[attr-defined]
+        return cls(**allocate(layout.arrays), **layout.numbers)
 
     def copy_into(self, larger: Self) -> Self:
         """Copy what was learnt into an empty space for more heads or features; return that space."""
@@ -43,9 +48,10 @@ class Space:
     def arrays(self, features: int | None) -> dict[str, NDArray[Any]]:
         """Return copies of the arrays that are saved to a file.
 
-        `features` limits them to the features in use, if there may be room for more.
+        `features` limits those by feature to the features in use, if there may be room for more.
         """
-        return {name: getattr(self, name).copy() for name in self.SAVED}
+        used = None if features is None else getattr(self, "bias", 0) + features
+        return {name: getattr(self, name)[: used if name in self.BY_FEATURE else None].copy() for name in self.SAVED}
 
     def loaded(self, arrays: dict[str, NDArray[Any]]) -> Self:
         """Restore the state from `arrays`; the space must be empty and have enough room."""

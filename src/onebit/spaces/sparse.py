@@ -43,28 +43,23 @@ class SparseSpace(Space):
     """Base of the spaces of sparse rows, whose weights are stored feature by feature, the bias first."""
 
     __slots__ = ()
+    BY_FEATURE = ("weights",)
 
     @staticmethod
     def example_rows(dtype: Any) -> SparseRows:
         return SparseRows(np.zeros(1, dtype=dtype), np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int64), 1)
 
-    def touched(self: Any, rows: SparseRows) -> Any:
-        """Return the lines of the weights that learning from these rows may change."""
-        return np.union1d(np.arange(self.bias), rows.columns + self.bias)
-
     def kept_of(self: Any, rows: SparseRows) -> tuple[Any, NDArray[Any], Vector]:
-        """Return a copy of the state that learning from these rows may change, for `restored`."""
-        touched = self.touched(rows)
+        """Return a copy of the state that learning from these rows may change, for `restored`.
+
+        These are the weights of their features, or all weights if they have a scale, which may be multiplied into them.
+        """
+        touched = np.union1d(np.arange(self.bias), rows.columns + self.bias) if self.scale[0] == 1.0 else slice(None)
         return touched, self.weights[touched].copy(), self.scale.copy()
 
     def restored(self: Any, kept: tuple[Any, NDArray[Any], Vector]) -> Any:
         touched, self.weights[touched], self.scale[:] = kept
         return self
-
-    def arrays(self: Any, features: int | None) -> dict[str, NDArray[Any]]:
-        """Return copies of the arrays that are saved to a file: the weights of the first features, or of all."""
-        used = None if features is None else self.bias + features
-        return {"weights": self.weights[:used].copy(), "scale": self.scale.copy()}
 
     def contributions(self: Any, rows: SparseRows, contrast: Contrast) -> Contributions:
         cells = self.weights[rows.columns + self.bias]  # the weights of all heads come first in a cell
@@ -86,18 +81,10 @@ class Sparse(SparseArrays, SparseSpace):
 
     __slots__ = ()
 
-    @classmethod
-    def empty(cls, heads: int, features: int, bias: bool, dtype: Any) -> Sparse:
-        return cls(np.zeros((bias + features, heads), dtype=dtype), np.ones(1), int(bias))
-
-    def touched(self, rows: SparseRows) -> Any:
-        """Return the lines of these rows' features, or of all if all weights may be rescaled."""
-        return super().touched(rows) if self.scale[0] == 1.0 else slice(None)
-
     @staticmethod
     def layout(heads: int, features: int, bias: bool, dtype: Any) -> SpaceLayout:
         arrays = {"weights": ArraySpec((bias + features, heads), dtype), "scale": SCALE}
-        return SpaceLayout.of(arrays, Sparse.SAVED, width=heads)
+        return SpaceLayout.of(arrays, Sparse.SAVED, heads, {"bias": int(bias)})
 
     @property
     def room(self) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from onebit.errors import InputError, brief
 from onebit.spaces.kernel import GONE, LANES, STORED, Plan
-from onebit.spaces.layout import ANY, MOST_COUNTED, NUMBERS, SCALE, ArraySpec, SpaceLayout, allocate
+from onebit.spaces.layout import ANY, MOST_COUNTED, NUMBERS, SCALE, ArraySpec, SpaceLayout
 from onebit.spaces.space import Space
 
 
@@ -30,7 +30,7 @@ class Support:
 
 
 def kernel_layout(
-    heads: int, dtype: Any, plan: Plan, own: dict[str, ArraySpec], own_saved: dict[str, ArraySpec]
+    heads: int, bias: bool, dtype: Any, plan: Plan, own: dict[str, ArraySpec], own_saved: dict[str, ArraySpec]
 ) -> SpaceLayout:
     """Return the layout of a kernel space at its full budget; `own` describes its arrays of stored rows.
 
@@ -51,7 +51,9 @@ def kernel_layout(
         "counts": ArraySpec((2,), np.int64, 0, MOST_COUNTED),
         **dict.fromkeys(("norms", "selves"), ArraySpec((ANY,), NUMBERS, 0.0)),
     }
-    return SpaceLayout({**arrays, **own}, {**saved, **own_saved}, width=heads)
+    numbers = {"bias": int(bias), "code": int(plan.kernel.code), "number": float(plan.kernel.number)}
+    options = {"budget": int(plan.budget), "follows_norm": int(plan.follows_norm)}
+    return SpaceLayout({**arrays, **own}, {**saved, **own_saved}, heads, {**numbers, **options})
 
 
 def slots_for(plan: Plan) -> int:
@@ -79,15 +81,8 @@ class KernelSpace(Space):
     @classmethod
     def empty(cls: Any, heads: int, features: int, bias: bool, dtype: Any, plan: Plan) -> Any:
         """Return a space in which nothing is stored, with room for one block."""
-        arrays = allocate(cls.layout(heads, features, bias, dtype, plan._replace(budget=0)).arrays)
-        return cls(
-            **arrays,
-            bias=int(bias),
-            code=int(plan.kernel.code),
-            number=float(plan.kernel.number),
-            budget=int(plan.budget),
-            follows_norm=int(plan.follows_norm),
-        )
+        one_block: Any = super().empty(heads, features, bias, dtype, plan._replace(budget=0))
+        return one_block._replace(budget=int(plan.budget))
 
     def support(self: Any) -> Support:
         parts = self.stored()

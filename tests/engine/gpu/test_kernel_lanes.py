@@ -23,7 +23,7 @@ from onebit.engine.schedule import Schedule
 from onebit.engine.stream import stream
 from onebit.learner.learner import Learner, learner_class
 from onebit.rules import rule_named
-from onebit.spaces.space import SMALLEST
+from onebit.spaces.layout import SMALLEST
 from tests.engine.gpu.agreement import agreement
 from tests.engine.gpu.imagined import Device, imagine
 from tests.engine.gpu.lanes import Kernel, Lanes
@@ -464,7 +464,7 @@ def sums_alone(parts: Any, sums_of: Any, heads_of: Any) -> None:
     lane = cuda.threadIdx.x
     sums = cuda.local.array(SUMS, np.float32)
     heads = cuda.local.array(SLOTS, np.int64)
-    find_sums(lane, heads)
+    find_sums(lane, sums, heads)
     for head in range(SUMS):
         sums[head] = parts[lane, head]
     gather(lane, sums)

@@ -98,7 +98,7 @@ def test_no_choice_is_written_over_while_it_waits(rounds: int, seed: int) -> Non
 
 
 def test_rows_too_long_for_32_bits_have_no_finite_norm(gpu: Device) -> None:
-    assert np.isinf(DeviceRows([np.full((2, 3), 1e20, dtype=np.float32)], False, 3).norms).all()
+    assert np.isinf(DeviceRows([np.full((2, 3), 1e20, dtype=np.float32)], False, 3).arrays[1]).all()
 
 
 def test_rows_are_padded_a_few_at_a_time(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +115,7 @@ def test_rows_are_padded_a_few_at_a_time(gpu: Device, monkeypatch: pytest.Monkey
     values = np.ones((95, 4), dtype=np.float32)
     device_rows = DeviceRows([values], True, 5)
     assert made == [400] * 4 + [300]
-    assert device_rows.rows.tolist() == [1.0] * (95 * 5)
+    assert device_rows.arrays[0].tolist() == [1.0] * (95 * 5)
 
 
 @pytest.mark.parametrize("where", ["device_array", "to_device", "synchronize"])

@@ -81,14 +81,14 @@ def of_member(space: AutoDenseArrays, member: int, sides: Numbers) -> Contributi
         slopes = weights[:-1] * space.basis.whitening * shortening(whole, view[:-1])
         return through_basis(space.basis, space.taken, slopes, float(weights[-1] * CONSTANT))
     if member == CORRECTED:
-        return together(of_more_waves(space, weights), of_opinion(space, sides))
+        waves, opinion = of_more_waves(space, weights), of_opinion(space, sides)
+        return Contributions(waves.values + opinion.values, waves.constant + opinion.constant)
     if member == WAVED:
-        return of_more_waves(space, weights) if space.mixture.there[WAVED] == BASED else of_first_waves(space, weights)
+        if space.mixture.there[WAVED] == BASED:
+            return of_more_waves(space, weights)
+        factor = 1.0 / math.sqrt(max(1.0, space.statistics.rows[VARYING]))
+        return of_column_waves(space.waves, space.plain, factor, weights)
     return Contributions(weights[:-1] * view[:-1], float(weights[-1] * view[-1]))
-
-
-def together(one: Contributions, other: Contributions) -> Contributions:
-    return Contributions(one.values + other.values, one.constant + other.constant)
 
 
 def through_basis(basis: Basis, x: NDArray[Any], slopes: Numbers, constant: float) -> Contributions:
@@ -111,19 +111,15 @@ def shortening(whole: NDArray[Any], short: NDArray[Any]) -> float:
     return float(np.linalg.norm(short.astype(np.float64))) / length if length > 0.0 else 1.0
 
 
-def of_first_waves(space: AutoDenseArrays, weights: Numbers) -> Contributions:
-    slopes, constant = wave_slopes(
-        space.waves, space.plain, 1.0 / math.sqrt(max(1.0, space.statistics.rows[VARYING])), weights
-    )
-    return Contributions(slopes * space.plain, constant)
+def of_column_waves(waves: Waves, row: NDArray[Any], factor: float, weights: Numbers) -> Contributions:
+    slopes, constant = wave_slopes(waves, row, factor, weights)
+    return Contributions(slopes * row, constant)
 
 
 def of_more_waves(space: AutoDenseArrays, weights: Numbers) -> Contributions:
     """Return contributions to the second set of waves, of the columns or for wide rows the components."""
     if waves_of_columns(space):
-        row = space.waved_row[:-1]
-        slopes, constant = wave_slopes(space.more_waves, row, WAVES_PER_LENGTH / CONSTANT, weights)
-        return Contributions(slopes * row, constant)
+        return of_column_waves(space.more_waves, space.waved_row[:-1], WAVES_PER_LENGTH / CONSTANT, weights)
     z = space.components
     slopes, constant = wave_slopes(space.more_waves, z, WAVES_PER_LENGTH / math.sqrt(len(z)), weights)
     return through_basis(space.basis, space.taken, slopes, constant)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
@@ -20,9 +19,7 @@ from onebit.auto.dense.scoring import FIRST_PROGRESS, LOOKED, PENDING, AutoDense
 from onebit.auto.dense.shaped_factors import Shaped, share_factor
 from onebit.auto.dense.views import FeatureStatistics, Waves
 from onebit.contract.belief import Contributions
-from onebit.contract.description import MembersReport
 from onebit.contract.rule import Contrast
-from onebit.engine import generic
 from onebit.errors import InputError, brief
 from onebit.spaces.dense import DenseRows, DenseSpace
 from onebit.spaces.layout import ANY, NUMBERS, ArraySpec, SpaceLayout, allocate
@@ -137,7 +134,7 @@ class AutoDense(AutoDenseArrays, Space):
         saved = {name: one for name, one in {**arrays, "progress": own["progress"]}.items() if name not in scratch}
         # The rows are all saved or not at all; room for those not saved is 2^21 numbers at most.
         saved |= {name: saved[name]._replace(shape=(ANY, *saved[name].shape[1:])) for name in KEPT_ROWS}
-        return SpaceLayout({**arrays, **own}, saved, width=3 * heads)
+        return SpaceLayout({**arrays, **own}, saved, 3 * heads, {})
 
     @property
     def room(self) -> tuple[int, int]:
@@ -147,8 +144,7 @@ class AutoDense(AutoDenseArrays, Space):
     def never_right(self) -> list[int]:
         return np.flatnonzero(self.clusters.counts == 0.0).tolist()
 
-    def report(self) -> MembersReport:
-        return report_of(self)
+    report = report_of
 
     @property
     def repairs(self) -> NDArray[np.int64]:
@@ -173,6 +169,3 @@ def _own_arrays(heads: int, features: int, dtype: Any, plan: MembersPlan) -> dic
         "waved_row": ArraySpec((plan.wave_columns + 1,), dtype),
         **dict.fromkeys(("seen", "taken", "units", "plain"), ArraySpec((features,), dtype)),
     }
-
-
-generic.SPACES[AutoDense] = sys.modules[__name__]

@@ -29,11 +29,9 @@ What is known of features and of the background stays when everything else is fo
 from __future__ import annotations
 
 import math
-import sys
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onebit.auto.sparse.learning import absorb
 from onebit.auto.sparse.scoring import (
@@ -61,8 +59,7 @@ from onebit.auto.sparse.scoring import (
 from onebit.contract.belief import Contributions
 from onebit.contract.description import MemberReport, MembersReport
 from onebit.contract.rule import Contrast
-from onebit.engine import generic
-from onebit.spaces.layout import NUMBERS, ArraySpec, SpaceLayout, allocate
+from onebit.spaces.layout import NUMBERS, ArraySpec, SpaceLayout
 from onebit.spaces.space import Space
 from onebit.spaces.sparse import SparseRows, SparseSpace
 
@@ -82,14 +79,14 @@ class AutoSparse(AutoSparseArrays, Space):
 
     __slots__ = ()
     SAVED = ("weights", "features", "constants", "counts", "facts", "trusts", "doubts")
+    BY_FEATURE = ("weights", "features")
     example_rows = staticmethod(SparseSpace.example_rows)
 
     @classmethod
     def empty(cls, heads: int, features: int, dtype: Any) -> AutoSparse:
-        arrays = allocate(cls.layout(heads, features, dtype).arrays)
-        made = cls(**arrays, heads=heads, stride=stride_for(heads))
-        begin(made)
-        return made
+        space = super().empty(heads, features, dtype)
+        begin(space)
+        return space
 
     def copy_into(self, larger: AutoSparse) -> AutoSparse:
         known = len(self.weights)
@@ -102,11 +99,6 @@ class AutoSparse(AutoSparseArrays, Space):
     def roomier(self, rows: SparseRows) -> AutoSparse:
         """Return a copy with room for the view of the longest of these rows."""
         return self._replace(sizes=np.zeros(int(np.diff(rows.starts).max()) + 1, dtype=self.sizes.dtype))
-
-    def arrays(self, features: int | None) -> dict[str, NDArray[Any]]:
-        """Return copies of the arrays that are saved to a file: the cells of the first features, or of all."""
-        by_feature = ("weights", "features")
-        return {name: getattr(self, name)[: features if name in by_feature else None].copy() for name in self.SAVED}
 
     @staticmethod
     def layout(heads: int, features: int, dtype: Any) -> SpaceLayout:
@@ -126,7 +118,7 @@ class AutoSparse(AutoSparseArrays, Space):
             "sums": ArraySpec((3 * stride,), dtype),
             "moving": ArraySpec((heads,), np.int64),
         }
-        return SpaceLayout.of(arrays, AutoSparse.SAVED, width=3 * heads)
+        return SpaceLayout.of(arrays, AutoSparse.SAVED, 3 * heads, {"heads": heads, "stride": stride})
 
     @property
     def room(self) -> tuple[int, int]:
@@ -170,6 +162,3 @@ class AutoSparse(AutoSparseArrays, Space):
             constant += weight * (by_score * CONSTANT * self.constants[head, WEIGHT] - by_bayes * heard)
             constant += weight * self.trusts[COMMON] * self.said[COMMON, head]
         return Contributions(values, float(constant))
-
-
-generic.SPACES[AutoSparse] = sys.modules[__name__]

@@ -31,13 +31,6 @@ LOG = logging.getLogger("onebit.engine")
 COMPILERS = ("numba", "numba-cuda", "llvmlite", "cuda-bindings", "cuda-core", "cuda-toolkit")
 FOLDER, FILE = "gpu", "kernel.bin"
 
-_OWN_ROW = {"choose_row": lines.own_row, "feature_at": lines.own_feature_at}
-_SHARED_ROW = {"choose_row": lines.shared_row, "feature_at": lines.shared_feature_at}
-_WHERE = {
-    "registers": {**_OWN_ROW, "choose_words": lines.stored_words},
-    "shared": {**_SHARED_ROW, "choose_words": lines.shared_words},
-    "memory": {**_SHARED_ROW, "choose_words": lines.stored_words},
-}
 _MOVED_BY = {"residual": lines.residual_step, "sums": lines.sums_step, "root": lines.root_step}
 _MODULES = (kernel, sparse_kernel, round_module, lines)  # the modules whose names are bound when a kernel is built
 OWN_MODULES = tuple(module.__name__ for module in _MODULES)
@@ -233,8 +226,8 @@ def _dense_names(shape: Shape, layout: Layout) -> dict[str, Any]:
     while lanes > 1:
         slots, lanes = (slots + 1) // 2, lanes // 2
     return {
-        **_WHERE[layout.where],
-        "absorb": _absorbing(shape, own_row),
+        "ROW_HELD": own_row,
+        "WORDS_SHARED": in_shared,
         "moved_by": _MOVED_BY["residual" if variances is None else variances.form],
         "WIDTH": width,
         "BLOCKS": width // layout.unrolled(shape),
@@ -252,12 +245,6 @@ def _dense_names(shape: Shape, layout: Layout) -> dict[str, Any]:
         "FIRST_WORD": held * layout.padded(shape) if in_shared else 0,
         "COPIED_LINES": shape.lines - held if in_shared else 0,
     }
-
-
-def _absorbing(shape: Shape, in_registers: bool) -> Callable[..., Any]:
-    if shape.variances is None:
-        return lines.absorb_weights
-    return lines.absorb_held_variances if in_registers else lines.absorb_word_variances
 
 
 def record_maker(shape: Shape) -> Callable[..., Any]:

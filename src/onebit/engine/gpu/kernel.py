@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.rule import NORM
-from onebit.engine.gpu.lines import Floats, begin, fetch, fold_scale, squares, store, sum_lines
+from onebit.engine.gpu.lines import Floats, absorb, begin, feature_at, fetch, fold_scale, squares, store, sum_lines
 from onebit.engine.gpu.round import (
     ALL,
     BOTH,
@@ -37,16 +37,11 @@ from onebit.engine.gpu.round import (
     load_state,
     play_round,
     store_state,
-    weigh_together,
     whole_sum,
 )
 from onebit.spaces.space import ball_factor
 
 cuda: Any = None
-choose_row: Any = None  # where the row is: own_row or shared_row, with the matching feature_at
-feature_at: Any = None
-choose_words: Any = None  # where lines not in registers are: shared_words or stored_words
-absorb: Any = None  # how lines move: absorb_weights, absorb_held_variances or absorb_word_variances
 record_of: Any = None  # builds the parameters of one replicate; codes and counts are constants
 
 LANES = GROUPS = WIDTH = 0  # lanes of a replicate, replicates of a block, features of a lane
@@ -60,9 +55,10 @@ SHARED_FEATURES = 0  # numbers of the row in shared memory, if it is not in regi
 GROUP_WORDS = 0  # numbers of a replicate in shared memory
 SUMS = SLOTS = 0  # lines that are summed along a row; sums that a lane ends with
 OWN = 0  # 1 if each head has its own variances, 0 if one line is for all
+# Whether the row is in registers, else in shared memory; whether lines not in registers are there, else where they are stored.
+ROW_HELD = WORDS_SHARED = False
 KEEPS_NORM = BALL = False  # whether the rule needs ||W||^2; whether weights are projected onto a ball
 LATE = False  # whether feedback may come late or never: events are then walked, not rounds
-WEIGHS = False  # whether the lanes share part of the rule's work
 NUMBERS = 0xFFFFFFFFFF  # mask, above the number of values in all rows
 
 
@@ -104,24 +100,20 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
     orders = cuda.shared.array((GROUPS, ORDERS), np.float64)[group]
     steps = cuda.shared.array((GROUPS, SCORE_STRIDE), np.float32)[group]
 
-    sums_here = cuda.local.array(SLOTS, np.int64)
-    find_sums(lane, sums_here)
+    sums, sums_here = cuda.local.array(SUMS, np.float32), cuda.local.array(SLOTS, np.int64)
+    find_sums(lane, sums, sums_here)
     shared = cuda.shared.array(0, np.float32)[group * GROUP_WORDS :]
-    x = choose_row(cuda.local.array(HELD_FEATURES, np.float32), shared)
+    x = cuda.local.array(HELD_FEATURES, np.float32) if ROW_HELD else shared
     held = cuda.local.array(HELD, np.float32)
-    words = choose_words(shared[SHARED_FEATURES:], weights[me])
+    words = shared[SHARED_FEATURES:] if WORDS_SHARED else weights[me]
     if start == 0:
         begin(weights[me], lane, np.float32(limits[me, 1]))
     fetch(weights[me], lane, held, words)
     ahead = cuda.local.array(WIDTH, np.float32)
-    sums = cuda.local.array(SUMS, np.float32)
 
-    for index in range(lane, MEMORY, LANES):
-        memory[index] = memories[me, index]
     for index in range(lane, SCORES, LANES):  # variances that are not summed stay 0
         scores[index] = 0.0
-    if lane == 0:
-        load_state(orders, scales[me], counts[me])
+    load_state(memories[me], memory, orders, scales[me], counts[me], lane)
     params = record_of(parameters[me])
     key, largest, radius, course, happening = (
         keys[me],
@@ -164,17 +156,11 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
                     orders[REFUSED] = 1.0
         cuda.syncwarp()
 
-        if WEIGHS:
-            weigh_together(
-                params, key, position, event, float(norm), memory, scores, work, orders, all_classes, lane
-            )  # fmt: skip
-            cuda.syncwarp()
-        if lane == 0:
-            played_wrong, greedy_wrong, mark, next_mark = play_round(
-                params, key, position, entry, event, float(norm), largest,
-                memory, scores, work, rule_step, orders, choices[me], all_classes,
-                marks, curves[me], played_wrong, greedy_wrong, mark, next_mark,
-            )  # fmt: skip
+        played_wrong, greedy_wrong, mark, next_mark = play_round(
+            params, key, position, entry, event, float(norm), largest,
+            memory, scores, work, rule_step, orders, choices[me], all_classes,
+            marks, curves[me], played_wrong, greedy_wrong, mark, next_mark, lane,
+        )  # fmt: skip
         cuda.syncwarp()
 
         for index in range(lane, SCORES, LANES):
@@ -200,10 +186,7 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
 
     store(held, words, lane, weights[me])
     cuda.syncwarp()
-    for index in range(lane, MEMORY, LANES):
-        memories[me, index] = memory[index]
-    if lane == 0:
-        store_state(orders, played_wrong, greedy_wrong, mark, scales[me], counts[me])
+    store_state(memory, orders, played_wrong, greedy_wrong, mark, memories[me], scales[me], counts[me], lane)
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------

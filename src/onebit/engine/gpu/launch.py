@@ -37,7 +37,6 @@ class DeviceRows:
     """
 
     def __init__(self, tables: Sequence[NDArray[np.float32]], bias: bool, stride: int) -> None:
-        self.stride = stride
         self.heights = [len(values) for values in tables]
         self.begins = np.cumsum([0, *self.heights])[:-1].tolist()
         most = max(1, SENT_BYTES // (4 * stride))
@@ -47,28 +46,26 @@ class DeviceRows:
             for first in range(0, len(values), most)
         ]
         with spoken(), ThreadPoolExecutor(PADDED_AT_ONCE) as pool:
-            self.rows = cuda().device_array(sum(self.heights) * stride, dtype=np.float32)
-            self.norms = cuda().device_array(sum(self.heights), dtype=np.float32)
+            device_rows = cuda().device_array(sum(self.heights) * stride, dtype=np.float32)
+            device_norms = cuda().device_array(sum(self.heights), dtype=np.float32)
+            self.arrays = device_rows, device_norms, stride
             for first in range(0, len(parts), PADDED_AT_ONCE):
                 some = parts[first : first + PADDED_AT_ONCE]
-                padded = pool.map(lambda part: self._padded(part[1], bias), some)
+                padded = pool.map(lambda part: _pad(part[1], bias, stride), some)
                 for (begin, values), (rows, norms) in zip(some, padded, strict=True):
                     end = begin + len(values)
-                    self.rows[begin * stride : end * stride].copy_to_device(rows.ravel())
-                    self.norms[begin:end].copy_to_device(norms)
+                    device_rows[begin * stride : end * stride].copy_to_device(rows.ravel())
+                    device_norms[begin:end].copy_to_device(norms)
 
-    @property
-    def arrays(self) -> tuple[Any, ...]:
-        return self.rows, self.norms, self.stride
 
-    def _padded(self, values: NDArray[np.float32], bias: bool) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Return rows as they lie on the device, and their squared lengths."""
-        count, width = values.shape
-        rows = np.zeros((count, self.stride), dtype=np.float32)
-        rows[:, :width] = values
-        rows[:, width : width + bias] = 1.0
-        with np.errstate(over="ignore"):  # rows that are too long are refused in their round
-            return rows, np.einsum("ij,ij->i", rows, rows, dtype=np.float64).astype(np.float32)
+def _pad(values: NDArray[np.float32], bias: bool, stride: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return rows as they lie on the device, and their squared lengths."""
+    count, width = values.shape
+    rows = np.zeros((count, stride), dtype=np.float32)
+    rows[:, :width] = values
+    rows[:, width : width + bias] = 1.0
+    with np.errstate(over="ignore"):  # rows that are too long are refused in their round
+        return rows, np.einsum("ij,ij->i", rows, rows, dtype=np.float64).astype(np.float32)
 
 
 class DeviceSparseRows:

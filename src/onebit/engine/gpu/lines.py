@@ -17,9 +17,10 @@ from onebit.spaces.space import shrink_variance, step_weight
 Floats = NDArray[np.float32]  # weights, variances, rows and their sums
 
 cuda: Any = None
-feature_at: Any = None  # own_feature_at or shared_feature_at
 moved_by: Any = None  # residual_step, sums_step or root_step
 
+SCALED = True  # whether there are weights alone, else their variances too
+ROW_HELD = False  # whether the row is in registers; else it is in shared memory, before any lines there
 LANES = WIDTH = 0  # lanes of a replicate, features of a lane
 BLOCKS = UNROLLED = 0  # number of blocks of a lane's features, and size of each: WIDTH is their product
 HEADS = LINES = 0  # lines of weights, and all
@@ -35,42 +36,17 @@ ONE = np.float32(1.0)
 # --- where lines are --------------------------------------------------------------------------------------------------
 
 
-def own_row(registers: Floats, shared: Floats) -> Floats:
-    """Return the row in registers, for layouts with all lines in registers."""
-    return registers
+def feature_at(step: int, lane: int) -> int:
+    """Return the index of a feature of this lane in its registers, or else in shared memory.
 
-
-def own_feature_at(step: int, lane: int) -> int:
-    """Return the index of a feature of this lane in its registers."""
-    return step
-
-
-def shared_row(registers: Floats, shared: Floats) -> Floats:
-    """Return the row in shared memory, which comes before any lines there."""
-    return shared
-
-
-def shared_feature_at(step: int, lane: int) -> int:
-    """Return the index of a feature of this lane in shared memory.
-
-    The index is masked so that the compiler knows that it is not negative.
+    The latter is masked so that the compiler knows that it is not negative.
     """
-    return (step * LANES + lane) & FEATURES
-
-
-def shared_words(shared: Floats, stored: Floats) -> Floats:
-    """Return shared memory as the place of lines that are not in registers."""
-    return shared
-
-
-def stored_words(shared: Floats, stored: Floats) -> Floats:
-    """Return device memory, where lines are stored, as the place of lines that are not in registers."""
-    return stored
+    return step if ROW_HELD else (step * LANES + lane) & FEATURES
 
 
 def word_at(line: int, step: int, lane: int) -> int:
-    """Return the index in memory (shared or not) of a number of this lane."""
-    return line * (WIDTH * LANES) - FIRST_WORD + shared_feature_at(step, lane)
+    """Return the index in memory (shared or not) of a number of this lane, for rows in shared memory."""
+    return line * (WIDTH * LANES) - FIRST_WORD + feature_at(step, lane)
 
 
 def begin(stored: Floats, lane: int, start: np.float32) -> None:
@@ -116,14 +92,19 @@ def sum_lines(held: Floats, words: Floats, x: Floats, lane: int, sums: Floats) -
                 sums[line] += words[word_at(line, step, lane)] * (value if line < HEADS else square)
 
 
+def absorb(held: Floats, words: Floats, x: Floats, steps: Floats, lane: int) -> np.float32:
+    """Take the step of a rule; return the growth of the squared length of this lane's weights if there are variances.
+
+    Weights alone may be partly in registers; with variances, all lines are there or none.
+    """
+    if SCALED:
+        absorb_held(held, x, steps, lane)
+        absorb_words(words, x, steps, lane)
+        return np.float32(0.0)
+    return absorb_held_variances(held, x, steps, lane) if ROW_HELD else absorb_word_variances(words, x, steps, lane)
+
+
 # --- steps of weights alone ------------------------------------------------------------------------------------------
-
-
-def absorb_weights(held: Floats, words: Floats, x: Floats, steps: Floats, lane: int) -> np.float32:
-    """Take the step of a first-order rule, whose weights may be partly in registers."""
-    absorb_held(held, x, steps, lane)
-    absorb_words(words, x, steps, lane)
-    return np.float32(0.0)
 
 
 def absorb_held(held: Floats, x: Floats, steps: Floats, lane: int) -> None:
@@ -172,14 +153,11 @@ def squares(held: Floats, words: Floats, lane: int) -> float:
 
 
 # --- steps of weights and variances ----------------------------------------------------------------------------------
-# All lines are in registers, or none. Each function returns the growth of this lane's squared weights, for the ball.
+# Each function returns the growth of this lane's squared weights, for the ball.
 
 
-def absorb_held_variances(held: Floats, words: Floats, x: Floats, steps: Floats, lane: int) -> np.float32:
-    """Move the heads in registers that have a step; each weight needs a division, so a branch pays off.
-
-    Return the growth of the squared length of this lane's weights.
-    """
+def absorb_held_variances(held: Floats, x: Floats, steps: Floats, lane: int) -> np.float32:
+    """Move the heads in registers that have a step; each weight needs a division, so a branch pays off."""
     grown = np.float32(0.0)
     for head in range(HEADS):
         move, amount = steps[head], steps[HEADS + head * OWN]
@@ -195,11 +173,8 @@ def absorb_held_variances(held: Floats, words: Floats, x: Floats, steps: Floats,
     return grown
 
 
-def absorb_word_variances(held: Floats, words: Floats, x: Floats, steps: Floats, lane: int) -> np.float32:
-    """Move the heads in memory that have a step, and their variances; read everything before writing.
-
-    Return the growth of the squared length of this lane's weights.
-    """
+def absorb_word_variances(words: Floats, x: Floats, steps: Floats, lane: int) -> np.float32:
+    """Move the heads in memory that have a step, and their variances; read everything before writing."""
     weights = cuda.local.array(UNROLLED, np.float32)
     variances = cuda.local.array(UNROLLED, np.float32)
     grown = np.float32(0.0)

@@ -17,12 +17,13 @@ from onebit.contract.rule import LEARNT, NORM, RIGHT, Choice, RuleInput, Vector
 from onebit.engine.generic import REFRESH, added_norm, decide, learn
 from onebit.engine.gpu.lines import Floats
 from onebit.engine.stream import DECIDE, LEARN, LONGEST_STEP_32, bearable
-from onebit.spaces.space import LARGEST, SMALLEST
+from onebit.spaces.layout import LARGEST, SMALLEST
 
 cuda: Any = None
 SUMS = SLOTS = 0  # numbers summed over all lanes; those whose whole sum one lane ends with
 ALL = 0xFFFFFFFF  # lanes of a warp: every one takes part in every exchange
 HEADS = SCORES = 0  # weight vectors; numbers that a rule reads for a row: twice as many with variances
+MEMORY = 0  # numbers in the rule's memory
 REVEALED = KEEPS_NORM = False  # whether the class is revealed to the rule; whether it needs ||W||^2
 SCALED = True  # whether weights have a scale, by which the rule's steps shrink them
 LATE = False  # whether feedback may come late or never
@@ -49,8 +50,14 @@ ROUND, WAITING, PLACE, WHAT = 32, 2, 0x3FFFFFFF, 3
 MOST_RANKED = 16  # most classes that are sorted in registers, without branches on keys
 
 
-def load_state(orders: Vector, scale: Vector, count: NDArray[np.int32]) -> None:
+def load_state(
+    stored: Vector, memory: Vector, orders: Vector, scale: Vector, count: NDArray[np.int32], lane: int
+) -> None:
     """Load the state with which a replicate continues."""
+    for index in range(lane, MEMORY, LANES):
+        memory[index] = stored[index]
+    if lane != 0:
+        return
     orders[SCALE] = scale[0]
     orders[INVERSE] = 1.0 / scale[0] if SCALED else 1.0
     orders[LENGTH] = scale[1]
@@ -58,32 +65,25 @@ def load_state(orders: Vector, scale: Vector, count: NDArray[np.int32]) -> None:
     orders[REFUSED] = float(count[3])
 
 
-def store_state(
-    orders: Vector, played_wrong: int, greedy_wrong: int, mark: int, scale: Vector, count: NDArray[np.int32]
+def store_state(  # noqa: PLR0917 -- it is part of the kernel
+    memory: Vector,
+    orders: Vector,
+    played_wrong: int,
+    greedy_wrong: int,
+    mark: int,
+    stored: Vector,
+    scale: Vector,
+    count: NDArray[np.int32],
+    lane: int,
 ) -> None:
     """Store the state with which a replicate continues later."""
+    for index in range(lane, MEMORY, LANES):
+        stored[index] = memory[index]
+    if lane != 0:
+        return
     scale[0], scale[1] = orders[SCALE], orders[LENGTH]
     count[0], count[1], count[2] = played_wrong, greedy_wrong, mark
     count[3] = 0 if orders[REFUSED] == 0.0 else 1
-
-
-def weigh_together(  # noqa: PLR0917 -- it is part of the kernel
-    params: Any,
-    key: np.uint64,
-    position: int,
-    event: int,
-    sq_norm: float,
-    memory: Vector,
-    scores: Vector,
-    work: Any,
-    orders: Vector,
-    all_classes: NDArray[np.int64],
-    lane: int,
-) -> None:
-    """Compute this lane's part of what `decide` needs class by class."""
-    if orders[REFUSED] == 0.0 and (not LATE or event & DECIDE):
-        draws = Draws(key, np.uint64(event >> ROUND if LATE else position), DECIDING)
-        weigh(params, RuleInput(memory, scores, sq_norm, draws, work, 0.0, all_classes, True), lane, LANES)
 
 
 def skip_weighing(params: Any, given: RuleInput, first: int, apart: int) -> None:
@@ -111,14 +111,23 @@ def play_round(  # noqa: PLR0917 -- it is part of the kernel
     greedy_wrong: int,
     mark: int,
     next_mark: int,
+    lane: int,
 ) -> tuple[int, int, int, int]:
     """Decide, learn, or both, as the round or event requires; write orders for all lanes, and count.
 
-    Return the mistakes of played and greedy labels, the number of marks passed, and the next mark.
+    All lanes compute what `decide` needs class by class, and the first one everything else. Return the mistakes of
+    played and greedy labels, the number of marks passed, and the next mark, which other lanes do not know.
     """
     now, what, place = position, DECIDE | LEARN, 0
     if LATE:
         now, what, place = event >> ROUND, event & WHAT, (event >> WAITING) & PLACE
+    if WEIGHS:
+        if orders[REFUSED] == 0.0 and (not LATE or what & DECIDE):
+            draws = Draws(key, np.uint64(now), DECIDING)
+            weigh(params, RuleInput(memory, scores, sq_norm, draws, work, 0.0, all_classes, True), lane, LANES)
+        cuda.syncwarp()
+    if lane != 0:
+        return played_wrong, greedy_wrong, mark, next_mark
     label, waiting = entry >> LABEL, choices[place]
     played, greedy, learns, factor, reward = -1, -1, False, 1.0, 0.0
     if not sq_norm <= largest:
@@ -194,30 +203,13 @@ def gather(lane: int, sums: Floats) -> None:
         offset //= 2
 
 
-def find_sums(lane: int, numbers: NDArray[np.int64]) -> None:
-    """Write which sum each number in `sums` is after `gather`, or -1 if it is none."""
+def find_sums(lane: int, sums: Floats, numbers: NDArray[np.int64]) -> None:
+    """Write which sum each number in `sums` is after `gather`, or -1 if it is none, by exchanging the sums' numbers."""
+    for number in range(SUMS):
+        sums[number] = np.float32(number + 1) / np.float32(LANES)
+    gather(lane, sums)
     for slot in range(SLOTS):
-        numbers[slot] = 0
-        number, exists = slot, True
-        offset = 1
-        while offset < LANES:
-            count = SUMS
-            for _ in range(steps_before(offset)):
-                count = (count + 1) // 2
-            if lane & offset:
-                number += (count + 1) // 2
-            exists = exists and number < count
-            offset *= 2
-        numbers[slot] = number if exists and number < SUMS else -1
-
-
-def steps_before(offset: int) -> int:
-    """Return how many exchanges come before the one with this offset."""
-    number, one = 0, LANES // 2
-    while one > offset:
-        number += 1
-        one //= 2
-    return number
+        numbers[slot] = int(sums[slot]) - 1
 
 
 def whole_sum(part: float) -> float:

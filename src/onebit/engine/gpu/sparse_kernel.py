@@ -40,7 +40,6 @@ from onebit.engine.gpu.round import (
     load_state,
     play_round,
     store_state,
-    weigh_together,
     whole_sum,
 )
 
@@ -49,7 +48,7 @@ record_of: Any = None  # builds the parameters of one replicate; codes and count
 
 LANES = 32  # lanes of a replicate: all of a warp
 GROUPS = 0  # replicates of a block
-HEADS = MEMORY = LINE = 0  # weight vectors; numbers in the rule's memory; features
+HEADS = LINE = 0  # weight vectors; features
 SCORE_STRIDE = WORK_STRIDE = MEMORY_STRIDE = 0  # between groups
 SPAN = PARTS = SLOTS = 0  # adjacent lanes with different heads, parts of a row, heads of a lane
 STEP_SLOTS = 0  # heads of a lane when it checks which of them move
@@ -57,7 +56,6 @@ NUMBERS = 0xFFFFFFFFFF  # mask, above the number of values in all rows and of we
 # Weights that a lane loads at the same time when it moves them; when it sums, these are SPAN.
 MOVED = 8
 KEEPS_NORM = LATE = False  # whether the rule needs ||W||^2; whether events are walked, not rounds
-WEIGHS = False  # whether the lanes share part of the rule's work
 
 
 def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
@@ -95,10 +93,7 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
     if start == 0:
         for index in range(lane, HEADS * LINE, LANES):
             own[index] = np.float32(0.0)
-    for index in range(lane, MEMORY, LANES):
-        memory[index] = memories[me, index]
-    if lane == 0:
-        load_state(orders, scales[me], counts[me])
+    load_state(memories[me], memory, orders, scales[me], counts[me], lane)
     params = record_of(parameters[me])
     key, largest, course, happening = keys[me], limits[me, 0], courses[which[me]], events[which[me]]
     all_classes = course[:0]  # no candidates: every class can be played
@@ -125,17 +120,11 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
                     orders[REFUSED] = 1.0
         cuda.syncwarp()
 
-        if WEIGHS:
-            weigh_together(
-                params, key, position, event, norms[entry & ROW], memory, scores, work, orders, all_classes, lane
-            )  # fmt: skip
-            cuda.syncwarp()
-        if lane == 0:
-            played_wrong, greedy_wrong, mark, next_mark = play_round(
-                params, key, position, entry, event, norms[entry & ROW], largest,
-                memory, scores, work, rule_step, orders, choices[me], all_classes,
-                marks, curves[me], played_wrong, greedy_wrong, mark, next_mark,
-            )  # fmt: skip
+        played_wrong, greedy_wrong, mark, next_mark = play_round(
+            params, key, position, entry, event, norms[entry & ROW], largest,
+            memory, scores, work, rule_step, orders, choices[me], all_classes,
+            marks, curves[me], played_wrong, greedy_wrong, mark, next_mark, lane,
+        )  # fmt: skip
         cuda.syncwarp()
         if orders[WISH] == FOLD or orders[WISH] == BOTH:
             scale = np.float32(orders[FOLDED])
@@ -151,10 +140,7 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
         entry, begin, end = coming, begin_ahead, end_ahead
 
     cuda.syncwarp()
-    for index in range(lane, MEMORY, LANES):
-        memories[me, index] = memory[index]
-    if lane == 0:
-        store_state(orders, played_wrong, greedy_wrong, mark, scales[me], counts[me])
+    store_state(memory, orders, played_wrong, greedy_wrong, mark, memories[me], scales[me], counts[me], lane)
 
 
 def first_weight(column: int) -> np.int64:

@@ -112,7 +112,7 @@ def execute(groups: Iterable[Sequence[Trial]], threads: int, progress: Progress)
     processes. Closing the iterator stops all running trials.
     """
     work, stop, lock = _Work(groups, threads), threading.Event(), threading.Lock()
-    helpers = CompilingProcesses(threads - 1) if threads > 1 else None
+    helpers = CompilingProcesses() if threads > 1 else None
     outcomes: queue.SimpleQueue[Outcome | BaseException | None] = queue.SimpleQueue()
 
     def report(count: int) -> None:

@@ -82,7 +82,7 @@ def _compile_side_by_side(learner: Learner, inputs: Inputs) -> None:
 
     # The helper processes share this one's session, so they are ended together with it.
     with (
-        closing(CompilingProcesses(max(1, count - 1), own_session=False)) as others,
+        closing(CompilingProcesses(own_session=False)) as others,
         ThreadPoolExecutor(count) as pool,
     ):
         list(pool.map(compile_one, wanted))

@@ -25,7 +25,6 @@ from onebit.theory.setting import Setting
 from onebit.theory.theorems.perceptron import floor_value
 
 PAPER = "Prompak 2017"
-RATIONAL = ("rational", "rational:shorten")
 
 
 def bandit_perceptron(setting: Setting) -> list[Bound]:
@@ -34,7 +33,7 @@ def bandit_perceptron(setting: Setting) -> list[Bound]:
     rounds = setting.given
     if rounds.longest > 1.0 + 1e-5 or setting.options.get("bias"):
         return found  # the margin transformations need rows of length at most 1
-    kinds, applies = rounds.kinds, setting.kernel in RATIONAL
+    kinds, applies = rounds.kinds, setting.kernel == "rational"
     weak = setting.margin("weak")
     log_margin = log_margin_weak(kinds, weak.margin) if weak.separable else -math.inf
     found.append(

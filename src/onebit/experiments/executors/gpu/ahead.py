@@ -38,7 +38,7 @@ class KernelBuilder:
 
     def __init__(self, processes: int | None = None) -> None:
         count = processes or max(1, cores() - 1)
-        self._pool, self._processes = ThreadPoolExecutor(count), CompilingProcesses(count)
+        self._pool, self._processes = ThreadPoolExecutor(count), CompilingProcesses()
         self._pending: dict[Kernel, Future[None]] = {}
 
     def build(self, kernels: Iterable[Kernel]) -> None:
