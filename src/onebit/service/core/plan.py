@@ -71,10 +71,10 @@ async def run_plan(plan: Plan[T], inquiry: Inquiry, heavy_work: HeavyWork) -> T:
                     wait = plan.send(None)
             step, value = plan.send, None
             try:
-                if isinstance(wait, Ticket):
-                    await finished(wait)
-                else:
+                if isinstance(wait, LookUp):
                     value = await inquiry.of(wait.query)
+                else:
+                    await finished(wait)
             except Exception as error:
                 step, value = plan.throw, error
     except StopIteration as end:
@@ -94,4 +94,5 @@ async def finished(ticket: Ticket) -> None:
 
         ticket.add_done_callback(tell)
         await done
-    ticket.refuse()
+    if ticket.error is not None:
+        raise ticket.error
