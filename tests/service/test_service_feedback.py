@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import sqlite3
 import threading
 import time
 from pathlib import Path
@@ -17,6 +18,7 @@ from onebit.service.errors import ConflictError, InvalidError, NotFoundError
 from onebit.service.service import Service
 from onebit.service.store import cache
 from onebit.service.store.errors import LogError
+from onebit.service.store.reader import Reader
 from onebit.service.store.sqlite.schema import SqliteDatabase
 from tests.service.driving import (
     PATIENCE_S,
@@ -410,11 +412,14 @@ def test_those_who_have_time_left_cost_nothing(tmp_path: Path, clock: type[HandC
                     steps[-1] += 1
                     return 0
 
-                database = service.reader.database
-                assert isinstance(database, SqliteDatabase)
-                database.connection.set_progress_handler(step, 10)
+                def connection_of(reader: Reader) -> sqlite3.Connection:
+                    assert isinstance(reader.database, SqliteDatabase)
+                    return reader.database.connection
+
+                await service.inquiry.of(lambda reader: connection_of(reader).set_progress_handler(step, 10))
                 await service.sweep(service.served["fruit"], "owner")
-                database.connection.set_progress_handler(None, 10)
+                await service.inquiry.of(lambda reader: connection_of(reader).set_progress_handler(None, 10))
+            assert steps[0] > 0
             assert steps[1] < 2 * steps[0] + 10
 
     run(work())

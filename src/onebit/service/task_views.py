@@ -86,15 +86,21 @@ class TaskViews:
 
     @contextlib.contextmanager
     def _reading(self, served: ServedTask) -> Iterator[None]:
-        """Turn errors of reading the log into UnavailableError; quarantine the task if a row is damaged."""
+        """Turn errors of reading the log into those that a caller is told."""
         try:
             yield
-        except LogError as error:
-            raise UnavailableError(self.log_health.record_failure(error)) from None
-        except BadRecordError as error:
-            served.follower.quarantine(error)
-            raise TaskQuarantinedError(str(error)) from None
+        except (LogError, BadRecordError) as error:
+            raise self.describe_failure(error, served) from None
         self.log_health.record_success()
+
+    def describe_failure(self, error: Exception, served: ServedTask | None = None) -> Exception:
+        """Return the error that a caller is told; quarantine the task if a row of it is damaged."""
+        if isinstance(error, LogError):
+            return UnavailableError(self.log_health.record_failure(error))
+        if isinstance(error, BadRecordError) and served is not None:
+            served.follower.quarantine(error)
+            return TaskQuarantinedError(str(error))
+        return error
 
     # --- what there is to see ----------------------------------------------------------------------------------------
 

@@ -13,7 +13,6 @@ from contextlib import AbstractContextManager, closing
 from onebit.errors import OnebitError
 from onebit.service.core.follower import LogFollower
 from onebit.service.core.served_task import ServedTask
-from onebit.service.core.trainee import NEAR
 from onebit.service.errors import UnavailableError
 from onebit.service.store.base import Store
 from onebit.service.store.errors import LogError
@@ -259,7 +258,12 @@ class LearnerThread:
                 )
                 has_taken_over = False
                 while not has_taken_over and not self._is_useless(follower):
-                    self._approach(follower, new, reader)
+                    for _ in new.approach(
+                        reader, reader.last, lambda: self._is_useless(follower), self._snapshot_every
+                    ):
+                        # For later revisions, in place of the outdated snapshots.
+                        if new.revised_from is None and self._store.lease is not None:
+                            self._packed.put((follower, new.snapshot(reader), False))
                     has_taken_over = self._take_over(follower, new, reader, began)
         except (LogError, MemoryError, UnavailableError) as error:  # temporary errors
             follower.revising_error = str(error) or type(error).__name__
@@ -272,22 +276,6 @@ class LearnerThread:
         follower.revising_error = None
         self._followed()
         return True
-
-    def _approach(self, follower: LogFollower, new: LogFollower, reader: Reader) -> None:
-        """Replay the log until close to its end.
-
-        Each time the replay has gone half of the remaining way, a snapshot is written for later revisions, in place of the outdated ones.
-        """
-        behind = NEAR + 1
-        while behind > NEAR and not self._is_useless(follower):
-            end = reader.last()
-            while new.position < end and not self._is_useless(follower):
-                upto = new.position + max(self._snapshot_every, (end - new.position) // 2)
-                new.follow(reader, min(upto, end), revised=end, gives_up=lambda: self._is_useless(follower))
-                is_whole = new.revised_from is None and not self._is_useless(follower)
-                if new.position < end and is_whole and self._store.lease is not None:
-                    self._packed.put((follower, new.snapshot(reader), False))
-            behind = reader.last() - end
 
     def _take_over(self, follower: LogFollower, new: LogFollower, reader: Reader, began: float) -> bool:
         """Let the result of a replay take over; return False if that would train a learner here, which takes long."""

@@ -150,9 +150,10 @@ class Statistics:
         newest = max(self._seconds, default=0)
         return [(second, counts) for second, counts in sorted(self._seconds.items()) if second > newest - SECONDS]
 
-    def count(self, name: str) -> int:
-        """Return a count by name."""
-        return self._counts[name]
+    @property
+    def received(self) -> int:
+        """Number of feedbacks, late ones included."""
+        return self._counts["feedback"] + self._counts["late"]
 
     def by_class(self, classes: Sequence[ClassName], first: int, count: int) -> list[dict[str, Any]]:
         """Return `count` classes from `first` on, in the form of `replies.ClassStats`."""
