@@ -138,7 +138,7 @@ def test_a_node_that_has_not_heard_of_it_writes_nothing_of_what_is_gone(postgres
             await decided(other, "a")
             await decided(other, "b")
             await heard(other, "b")
-            other.hear_soon = lambda: None  # type: ignore[method-assign]
+            other.apply_peer_changes_soon = lambda: None  # type: ignore[method-assign]
             await one.forget("fruit", ForgetOrder(["a", "b"], None, False))
             assert other.served["fruit"].info.forgotten_at == 0
             assert isinstance(await outcome(decided(other, "a")), GoneError)

@@ -48,15 +48,15 @@ class PeerChanges(TaskViews):
     async def prepare_retry(self, error: Exception, served: ServedTask | None = None) -> None:
         """Read what other nodes have changed if work may have failed for that; otherwise raise what its caller is told."""
         may_pass = isinstance(error, ConflictError | InvalidError | NotFoundError | StaleError)
-        if not (may_pass and await self.hear()) and not isinstance(error, StaleError):
+        if not (may_pass and await self.apply_peer_changes()) and not isinstance(error, StaleError):
             raise self.describe_failure(error, served) from None
 
     async def discover(self, name: str) -> None:
         """Read changes of other nodes before a caller is told that a task does not exist."""
         if name not in self.served and name not in self.damaged:
-            await self.hear()
+            await self.apply_peer_changes()
 
-    def hear_soon(self) -> None:
+    def apply_peer_changes_soon(self) -> None:
         """Apply changes made by other nodes as soon as possible; if that fails, the next change or request tries again."""
 
         def note_end(hearing: asyncio.Task[bool]) -> None:
@@ -67,11 +67,11 @@ class PeerChanges(TaskViews):
                 about = {"event": "changes-unread"}
                 LOG.warning(f"changes of other nodes cannot be read now: {error}", extra=about, exc_info=trace)
 
-        hearing = asyncio.create_task(self.hear())
+        hearing = asyncio.create_task(self.apply_peer_changes())
         self._hearing.add(hearing)
         hearing.add_done_callback(note_end)
 
-    async def hear(self) -> bool:
+    async def apply_peer_changes(self) -> bool:
         """Apply changes made by other nodes; return True if there were any."""
         if not self.store.shared:
             return False

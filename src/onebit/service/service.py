@@ -81,7 +81,7 @@ class Service(TaskAdmin):
             """Let new rows be learnt, and changes of other nodes be read; called on another thread."""
             self.learner_thread.tell(last, counts)
             if self.store.shared and not self._stopping and any(table == "changes" for _, table in counts):
-                loop.call_soon_threadsafe(self.hear_soon)
+                loop.call_soon_threadsafe(self.apply_peer_changes_soon)
 
         try:
             self.core = await in_thread(ServingCore, self.store, self.settings, deliver, committed, self.progress.tell)

@@ -70,7 +70,7 @@ def decide(
     again.
     """
     assumptions = served.assumptions
-    parsed = yield from _parse(core, served, requests, single)
+    parsed = yield from _parse_requests(core, served, requests, single)
     task, rows, by_id = served.info.number, dict[str, DecisionRow](), dict[str, ParsedRequest]()
     ids, known_ids = list[str](), list[str]()
     # Decisions that are not cached show up when the rows are written, unless rows are accepted before that; forgotten ids do so only in a shared log.
@@ -85,22 +85,22 @@ def decide(
         if request.id is not None and (looks_first or core.cache.get(task, identity) is not None):
             known_ids.append(identity)
     if known_ids:
-        rows = yield from _repeat(core, served, known_ids, by_id)
+        rows = yield from _find_existing(core, served, known_ids, by_id)
         if served.info.forgotten_at:
             new_ids = [identity for identity in known_ids if identity not in rows]
             yield LookUp(lambda reader: refuse_forgotten(reader, served.info, new_ids))
     while len(rows) < len(by_id):
         fresh = {identity: request for identity, request in by_id.items() if identity not in rows} if rows else by_id
         try:
-            rows |= yield from _decide_fresh(core, served, fresh, single, assumptions)
+            rows |= yield from _make_decisions(core, served, fresh, single, assumptions)
         except RowsTakenError:
-            rows |= yield from _repeat(core, served, list(fresh), fresh)
+            rows |= yield from _find_existing(core, served, list(fresh), fresh)
             missing = [identity for identity in fresh if identity not in rows]
             yield LookUp(lambda reader, missing=missing: refuse_forgotten(reader, served.info, missing))  # type: ignore[misc]
     return list(map(rows.__getitem__, ids))
 
 
-def _parse(
+def _parse_requests(
     core: ServingCore, served: ServedTask, requests: Sequence[DecisionRequest], single: bool
 ) -> Plan[list[ParsedRequest]]:
     """Validate the requests; yield turns to others while a long list is checked."""
@@ -139,7 +139,7 @@ def _parse_terms(request: DecisionRequest, served: ServedTask, where: str) -> Re
     return RequestTerms(tuple(sorted(candidates)), request.complete, *certainty)
 
 
-def _decide_fresh(
+def _make_decisions(
     core: ServingCore,
     served: ServedTask,
     requests: dict[str, ParsedRequest],
@@ -152,11 +152,11 @@ def _decide_fresh(
         size += len(request.x.stored)
     at_once, rows = _rows_at_once(served), list[DecisionRow]()
     is_small = size < BYTES_AT_ONCE and len(parsed) <= at_once
-    for start, end in [(0, len(parsed))] if is_small else _pieces(served, parsed, at_once):
+    for start, end in [(0, len(parsed))] if is_small else _split_rows(served, parsed, at_once):
         if not is_small:
             yield Turn()
         choices = _choose(served, ids[start:end], parsed[start:end], start, single)
-        rows += _rows(served.info, ids[start:end], parsed[start:end], choices, core.clock.now())
+        rows += _build_rows(served.info, ids[start:end], parsed[start:end], choices, core.clock.now())
     if not is_small:  # others had a turn, but times in the log must have the order of its rows
         now = core.clock.now()
         rows = [row._replace(time=now) for row in rows]
@@ -180,7 +180,7 @@ def _decide_fresh(
     return dict(zip(ids, rows, strict=True))
 
 
-def _repeat(
+def _find_existing(
     core: ServingCore, served: ServedTask, ids: Sequence[str], requests: dict[str, ParsedRequest]
 ) -> Plan[dict[str, DecisionRow]]:
     """Return the decisions among `ids` that already exist, after waiting for those being made."""
@@ -245,7 +245,7 @@ def _rows_at_once(served: ServedTask) -> int:
     return max(1, min(AT_ONCE, PROBABILITIES_AT_ONCE // classes, WEIGHTS_AT_ONCE // weights))
 
 
-def _pieces(served: ServedTask, requests: Sequence[ParsedRequest], most: int) -> list[tuple[int, int]]:
+def _split_rows(served: ServedTask, requests: Sequence[ParsedRequest], most: int) -> list[tuple[int, int]]:
     """Split rows into ranges (start, end) of at most `most` rows that each take a few milliseconds to decide."""
     is_hashed = served.info.inputs.kind != "numbers"
     cuts, size = [0], 0
@@ -281,7 +281,7 @@ def _choose(served: ServedTask, ids: list[str], requests: Sequence[ParsedRequest
         raise
 
 
-def _rows(
+def _build_rows(
     info: TaskInfo, ids: Sequence[str], requests: Sequence[ParsedRequest], choices: Choices, now: float
 ) -> list[DecisionRow]:
     """Return the log rows for the choices."""

@@ -364,11 +364,11 @@ def judge(
     if said.word.says(word):
         return "duplicate", ""
     return "conflict", (
-        f"decision {request.id!r} was said to be {_meaning(said.word, info)} before, and the first answer counts unless it is revised: give revise"
+        f"decision {request.id!r} was said to be {_describe_feedback(said.word, info)} before, and the first answer counts unless it is revised: give revise"
     )
 
 
-def _meaning(word: LatestFeedback, info: TaskInfo) -> str:
+def _describe_feedback(word: LatestFeedback, info: TaskInfo) -> str:
     """Describe feedback in words."""
     if word.reward is not None:
         return f"worth {word.reward:g}"

@@ -53,7 +53,7 @@ class Revisions:
         self.horizon = horizon
         self.missed_from: int | None = None  # first feedback that was learnt before it was revised
 
-    def hear(self, reader: Reader, upto: int, learnt: int) -> int:
+    def read(self, reader: Reader, upto: int, learnt: int) -> int:
         """Read the revisions up to `upto`, and return their number.
 
         Those of feedback up to position `learnt` are recorded as missed, since that feedback is already learnt.
@@ -63,12 +63,12 @@ class Revisions:
             revisions = reader.revised(self._expected, self.horizon, upto, CHUNK)
             for revision in revisions:
                 if revision.feedback <= learnt:
-                    self.miss(revision.feedback)
+                    self.note_missed(revision.feedback)
             count += len(revisions)
             self.horizon = revisions[-1].seq if len(revisions) == CHUNK else upto
         return count
 
-    def miss(self, feedback: int | None) -> None:
+    def note_missed(self, feedback: int | None) -> None:
         """Record that a revision of this feedback is not in what was learnt; ignore None."""
         if feedback is not None:
             self.missed_from = feedback if self.missed_from is None else min(feedback, self.missed_from)
@@ -199,7 +199,7 @@ class LogFollower:
         """
         if "revisions" in tables:
             learnt = end if self._ahead else self.position
-            self.records += self.revisions.hear(reader, max(end, revised), learnt)
+            self.records += self.revisions.read(reader, max(end, revised), learnt)
         self.revisions.horizon = max(end, self.revisions.horizon)
         while self.position < end and not gives_up():
             upto = end
@@ -223,9 +223,9 @@ class LogFollower:
             # A decision may name a class that was added just before it.
             cuts = [*(change.seq for change in changes), upto]
             for index, cut in enumerate(cuts):
-                self._take(self._within(played, cut), self._within(events, cut))
+                self._count_and_learn(self._select_records(played, cut), self._select_records(events, cut))
                 if index < len(changes):
-                    self._change(*changes[index])
+                    self._apply_change(*changes[index])
                 self.position = cut
             self.records += len(played) + len(events) + len(changes)
 
@@ -248,13 +248,13 @@ class LogFollower:
             if behind <= NEAR or behind > before / 2:
                 return
 
-    def _within(self, records: list[Record], cut: int) -> list[Record]:
+    def _select_records(self, records: list[Record], cut: int) -> list[Record]:
         """Return the records after the current position, up to `cut`."""
         if not records or (records[0].seq > self.position and records[-1].seq <= cut):
             return records
         return [record for record in records if self.position < record.seq <= cut]
 
-    def _take(self, played: Sequence[DecisionSummary], events: list[Event]) -> None:
+    def _count_and_learn(self, played: Sequence[DecisionSummary], events: list[Event]) -> None:
         classes = len(self.replicas.resting.classes)
         self.expected.check("decisions", played, classes)
         check_events(self.expected, events, classes)
@@ -295,23 +295,23 @@ class LogFollower:
             return None
         trainee = LogFollower._resume(self.expected, trained, self.snapshots, copies=1)
         trainee.is_training = True
-        trainee.revisions.hear(reader, self.revisions.horizon, trainee.position)
+        trainee.revisions.read(reader, self.revisions.horizon, trainee.position)
         return trainee if trainee.revised_from is None else None
 
-    def _change(self, seq: int, kind: str, detail: dict[str, Any]) -> None:
+    def _apply_change(self, seq: int, kind: str, detail: dict[str, Any]) -> None:
         if kind == "changed":
             forgotten = detail.get("forgotten")
             if forgotten is not None and seq > self.began_at:
                 # Forgotten rows are unlearnt like revised ones. If what was learnt is kept, replay starts at the state
                 # that has it, since this node may not have read the rows before they were deleted.
-                self.revisions.miss(forgotten["first"])
+                self.revisions.note_missed(forgotten["first"])
             for name in detail.get("add_classes", []):
                 self.statistics.add_class()
                 self.replicas.teach(lambda learner, name=name: learner.add_class(name) or 0)  # type: ignore[misc]
         elif kind == "learner" and detail["generation"] in self.trainees:
             trained = self.trainees.pop(detail["generation"])
             self.replicas = Replicas(trained.replicas.resting, detail["generation"], self.replicas.copies)
-            self.revisions.miss(trained.revised_from)
+            self.revisions.note_missed(trained.revised_from)
             self.records_at_snapshot = self.snapshot_tried = -math.inf  # a snapshot is due at once
 
     def adopt(self, new: LogFollower, reader: Reader) -> None:

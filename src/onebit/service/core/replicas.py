@@ -66,7 +66,7 @@ class Replicas:
                 learner.runtime.decide_one(rows[0], ids[0])  # the common case, in a third of the time
                 numbers = learner.runtime.model.choice.copy()
             else:
-                numbers = _decided(learner, rows, ids, terms, among, complete)
+                numbers = _decide_rows(learner, rows, ids, terms, among, complete)
             return Choices(numbers, self.generation, learner.learnt, among, complete)
         finally:
             learner.runtime.lock.release()
@@ -125,7 +125,7 @@ def _candidates(
     return among, complete
 
 
-def _decided(
+def _decide_rows(
     learner: Learner,
     rows: Any,
     ids: Sequence[str],
@@ -151,5 +151,5 @@ def _decided(
         order += some
         kept = rows[some] if isinstance(rows, np.ndarray) else [rows[row] for row in some]
         picked = ([given[row] for row in some] for given in (ids, terms, among, complete))
-        parts.append(_decided(learner, kept, *picked))  # type: ignore[arg-type]
+        parts.append(_decide_rows(learner, kept, *picked))  # type: ignore[arg-type]
     return np.concatenate(parts)[np.argsort(order)]

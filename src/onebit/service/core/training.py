@@ -154,7 +154,7 @@ class Trainers:
                 return await work()
             except StaleError:
                 with contextlib.suppress(UnavailableError):
-                    await self._admin.hear()
+                    await self._admin.apply_peer_changes()
             except (UnavailableError, UnfinishedError):
                 pass
             except LogError as error:
