@@ -40,23 +40,17 @@ def settle(tickets: list[Ticket | None]) -> Plan[None]:
                 yield ticket
 
 
-class HeavyWork:
+class HeavyWork(asyncio.Lock):
     """A fair lock around pieces of heavy work: `async with heavy_work:`.
 
     Pieces run one at a time, in the order of arrival; between two of them the event loop serves small requests.
     """
 
-    def __init__(self) -> None:
-        self._lock = asyncio.Lock()
-
-    async def __aenter__(self) -> None:
-        await self._lock.acquire()
-
     async def __aexit__(self, *_: object) -> None:
         try:
             await asyncio.sleep(0)
         finally:
-            self._lock.release()
+            self.release()
 
 
 async def run_plan(plan: Plan[T], inquiry: Inquiry, heavy_work: HeavyWork) -> T:
