@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import sqlite3
 import threading
 import time
 from pathlib import Path
@@ -18,7 +17,6 @@ from onebit.service.errors import ConflictError, InvalidError, NotFoundError
 from onebit.service.service import Service
 from onebit.service.store import cache
 from onebit.service.store.errors import LogError
-from onebit.service.store.reader import Reader
 from onebit.service.store.sqlite.schema import SqliteDatabase
 from tests.service.driving import (
     PATIENCE_S,
@@ -412,14 +410,11 @@ def test_those_who_have_time_left_cost_nothing(tmp_path: Path, clock: type[HandC
                     steps[-1] += 1
                     return 0
 
-                def connection_of(reader: Reader) -> sqlite3.Connection:
-                    assert isinstance(reader.database, SqliteDatabase)
-                    return reader.database.connection
-
-                await service.inquiry.of(lambda reader: connection_of(reader).set_progress_handler(step, 10))
+                database = service.core.reader.database
+                assert isinstance(database, SqliteDatabase)
+                database.connection.set_progress_handler(step, 10)
                 await service.sweep(service.served["fruit"], "owner")
-                await service.inquiry.of(lambda reader: connection_of(reader).set_progress_handler(None, 10))
-            assert steps[0] > 0
+                database.connection.set_progress_handler(None, 10)
             assert steps[1] < 2 * steps[0] + 10
 
     run(work())

@@ -99,7 +99,8 @@ class TaskAdmin(PeerChanges):
 
     async def _refuse_token(self, token: str, name: str) -> None:
         """Raise ConflictError if a token has created too many tasks, counting those being created before this one."""
-        made = await self.inquiry.of(lambda reader: reader.count_tasks(token))
+        async with self._changing:  # so that no task is both in the log and being created
+            made = await self.inquiry.read(lambda reader: reader.count_tasks(token))
         allowed = self.settings.max_tasks_per_token
         for other, creator in self._creating.items():
             if other == name:

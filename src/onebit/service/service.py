@@ -94,7 +94,7 @@ class Service(TaskAdmin):
             raise
         self.commits, self.clock = self.core.commits, self.core.clock
         self.learner_thread = self.core.learner_thread
-        self.inquiry = Inquiry(self.store)
+        self.inquiry = Inquiry(self.store, self.core.reader)
         self._writer = CommitThread(self.commits, "onebit-writer")
         self._writer.start()
         self.learner_thread.start()

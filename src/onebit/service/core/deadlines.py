@@ -83,7 +83,7 @@ async def sweep_for_ever(service: Service, keeps: bool) -> None:
             try:
                 if new:
                     skip_answered = partial(served.skip_answered, last=service.core.commits.last)
-                    await service.inquiry.of(skip_answered)
+                    await service.inquiry.read(skip_answered)
                 while (lease := service.store.lease) and served.follower.failing is None:
                     if not await service.sweep(served, lease):
                         break

@@ -28,16 +28,25 @@ Appender: TypeAlias = "SqliteAppender | PostgresAppender"  # writes rows to a lo
 
 
 class Inquiry:
-    """Runs queries for coroutines on a few threads, each with its own reader, so that no disk or database holds up the event loop."""
+    """Runs queries for coroutines on a few threads, each with its own reader, so that others may run meanwhile."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, reader: Reader) -> None:
         self._store = store
+        self._reader = reader
         self._threads = ThreadPoolExecutor(THREADS, "onebit-inquiry")
         self._own = threading.local()
         self._opened: list[Reader] = []
 
     async def of(self, query: Callable[[Reader], T]) -> T:
-        """Run a query on a reader and return its result."""
+        """Run a query of a plan and return its result.
+
+        A folder is read on the caller's thread: then nothing is written between the query and what the plan concludes from it. Rows in a log that nodes share
+        are compared with what they were concluded from when they are written.
+        """
+        return await self.read(query) if self._store.shared else query(self._reader)
+
+    async def read(self, query: Callable[[Reader], T]) -> T:
+        """Run a query on a thread and return its result, which may be outdated by then."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._run, query)
 
     def close(self) -> None:
