@@ -81,9 +81,9 @@ def test_another_node_trains_where_the_leader_has_gone(postgres: Server, monkeyp
             async with node(address) as second:
                 await first.create(new_task())
                 await taught(first, 0, 30)
-                monkeypatch.setattr(first.admin.trainers, "_train_near", lambda *_: held.wait(PATIENCE_S))
+                monkeypatch.setattr(first.trainers, "_train_near", lambda *_: held.wait(PATIENCE_S))
                 await second.switch("fruit", NewLearner(learner="bpa", seed=3))
-                await until(lambda: first.admin.trainers._under_way)
+                await until(lambda: first.trainers._under_way)
                 held.set()
                 await stack.aclose()
                 await until(lambda: second.task("fruit").generation == 2)
@@ -138,7 +138,7 @@ def test_a_node_that_has_not_heard_of_it_writes_nothing_of_what_is_gone(postgres
             await decided(other, "a")
             await decided(other, "b")
             await heard(other, "b")
-            other.admin.hear_soon = lambda: None  # type: ignore[method-assign]
+            other.apply_peer_changes_soon = lambda: None  # type: ignore[method-assign]
             await one.forget("fruit", ForgetOrder(["a", "b"], None, False))
             assert other.served["fruit"].info.forgotten_at == 0
             assert isinstance(await outcome(decided(other, "a")), GoneError)

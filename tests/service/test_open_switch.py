@@ -13,7 +13,7 @@ import pytest
 import onebit
 from onebit.errors import InputError, OnebitError
 from onebit.service.core.compiler import Compiler
-from onebit.service.core.trainee import Trainee
+from onebit.service.core.follower import LogFollower
 from onebit.service.errors import ConflictError, InvalidError
 from onebit.service.store.rows import BadRecordError
 from tests.service.driving import (
@@ -160,7 +160,7 @@ def test_a_training_that_ends_early(tmp_path: Path, error: BaseException, monkey
             def ends(*_: object) -> bool:
                 raise error
 
-            patch.setattr(Trainee, "advance", ends)
+            patch.setattr(LogFollower, "approach", ends)
             with pytest.raises(
                 (KeyboardInterrupt, InvalidError), match=r"^$|bpa cannot be trained from the log: .*damaged"
             ):

@@ -459,15 +459,15 @@ def test_a_learner_trained_before_and_told_after(where: Where, monkeypatch: pyte
         async with service_in(where) as service:
             await service.create(new_task())
             await taught(service, 20)
-            admin, served = service.admin, service.served["fruit"]
-            near = admin.trainers._train_near
+            served = service.served["fruit"]
+            near = service.trainers._train_near
 
             def revised_in_between(*given: Any) -> None:
                 near(*given)
                 asyncio.run_coroutine_threadsafe(said(service, revise("3", False), withdrawal("6")), loop).result()
 
             loop = asyncio.get_running_loop()
-            monkeypatch.setattr(admin.trainers, "_train_near", revised_in_between)
+            monkeypatch.setattr(service.trainers, "_train_near", revised_in_between)
             await service.switch("fruit", NewLearner(learner="bpa", seed=5))
             await until(lambda: served.training is None)
             await assert_same_everywhere(service)

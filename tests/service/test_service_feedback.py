@@ -410,7 +410,7 @@ def test_those_who_have_time_left_cost_nothing(tmp_path: Path, clock: type[HandC
                     steps[-1] += 1
                     return 0
 
-                database = service.reader.database
+                database = service.core.reader.database
                 assert isinstance(database, SqliteDatabase)
                 database.connection.set_progress_handler(step, 10)
                 await service.sweep(service.served["fruit"], "owner")

@@ -391,14 +391,14 @@ class Held:
     """Training that goes on until it is let go, as it does on a log of a million rows."""
 
     def __init__(self, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._go, train = threading.Event(), service.admin.trainers._train_near
+        self._go, train = threading.Event(), service.trainers._train_near
 
         def slow(*arguments: Any) -> None:
             train(*arguments)
             self._go.wait(30.0)
             train(*arguments)
 
-        monkeypatch.setattr(service.admin.trainers, "_train_near", slow)
+        monkeypatch.setattr(service.trainers, "_train_near", slow)
 
     def let_go(self) -> None:
         self._go.set()
@@ -502,9 +502,9 @@ def test_a_training_that_failed_is_not_begun_again(where: Where, monkeypatch: py
         async with service_in(where) as service:
             await service.create(new_task())
             with monkeypatch.context() as patched:
-                patched.setattr(service.admin.trainers, "_train_near", fails)
+                patched.setattr(service.trainers, "_train_near", fails)
                 await service.switch("fruit", NewLearner(learner="bpa"))
-                await until(lambda: not service.admin.trainers._under_way)
+                await until(lambda: not service.trainers._under_way)
             assert service.task("fruit").training.error == "no room for it"  # type: ignore[union-attr]
         async with service_in(where) as service:
             assert (service.task("fruit").learner, service.task("fruit").training) == ("banditron", None)
@@ -563,7 +563,7 @@ def test_a_training_that_ends_the_service_again_and_again_is_given_up(
             async with service_in(where) as service:
                 await until(lambda: service.find("fruit").info.training["starts"] == starts)  # type: ignore[index]  # noqa: B023
         async with service_in(where) as service:
-            await until(lambda: not service.admin.trainers._under_way)
+            await until(lambda: not service.trainers._under_way)
             training = service.task("fruit").training
             assert training is not None
             assert training.error is not None
@@ -584,7 +584,7 @@ def test_a_task_that_is_deleted_while_a_learner_is_trained(where: Where, monkeyp
             await service.delete("fruit")
             await service.create(new_task())
             held.let_go()
-            await until(lambda: not service.admin.trainers._under_way)
+            await until(lambda: not service.trainers._under_way)
             assert service.task("fruit").learner == "banditron"
             await decided(service, "a")
             await assert_equal_everywhere(service)
@@ -647,7 +647,7 @@ def test_others_are_served_while_a_learner_is_made(where: Where, monkeypatch: py
             await decided(service, "a")
             served.set()
             assert not isinstance(await making, Exception)
-            await until(lambda: not service.admin.trainers._under_way)
+            await until(lambda: not service.trainers._under_way)
 
     run(work())
     assert all(in_time)

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from onebit.errors import OnebitError
-from onebit.service.core.follower import LogFollower, quarantine
+from onebit.service.core.compiler import Compiler
+from onebit.service.core.follower import LogFollower
 from onebit.service.core.plan import finished
-from onebit.service.core.recovery import bring_up_task
 from onebit.service.core.replicas import Replicas
 from onebit.service.core.served_task import ServedTask, describe_task
 from onebit.service.core.statistics import Statistics
@@ -26,167 +26,106 @@ from onebit.service.core.threads import in_thread
 from onebit.service.core.training import Trainers
 from onebit.service.demo_data import require_items
 from onebit.service.errors import ConflictError, InvalidError, NotFoundError
-from onebit.service.maintenance.forget import ForgetOrder, build_reply, forget_in_service
+from onebit.service.maintenance.forget import ForgetOrder, build_reply, plan_forgetting, refuse_training
+from onebit.service.peer_changes import PeerChanges
 from onebit.service.replies import QuarantinedTask, Task
 from onebit.service.requests import Change, NewLearner, NewTask
-from onebit.service.store.base import Appender
-from onebit.service.store.errors import LogError, StaleError
-from onebit.service.store.rows import NAMES, ChangeRow
+from onebit.service.settings import Settings
+from onebit.service.store.base import Store
+from onebit.service.store.errors import StaleError
+from onebit.service.store.forgetting import Base, Forgotten, UnseenRowsError
+from onebit.service.store.rows import ChangeRow
 from onebit.service.store.submission import UNREAD, Assumptions, Submission
-from onebit.service.store.task_history import DamagedTask
-from onebit.service.task import TaskInfo, blame_field, read_detail
-
-if TYPE_CHECKING:
-    from onebit.service.service import Service
+from onebit.service.task import TaskInfo, blame_field
 
 LOG = logging.getLogger("onebit.service")
 WRITING_S = 0.1  # between checks whether a snapshot is written
-TAIL_S = 0.01
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
-class Admin:
-    """Creates, changes and deletes the tasks of a service, on its event loop.
+def administered(
+    work: Callable[Concatenate[TaskAdmin, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[TaskAdmin, P], Coroutine[Any, Any, T]]:
+    """Let a change be carried out to its end even if the caller stops waiting, so that it is never half on disk.
 
-    Methods raise StaleError if another node has made a change that this node did not know.
+    It is repeated if another node has made a change that this node did not know.
     """
 
-    def __init__(self, service: Service, next_task: int, last_change: int) -> None:
-        self._service = service
-        self._next_task = next_task
-        self._last_change = last_change  # seq of the last change applied here
-        self._changing = asyncio.Lock()  # changes are applied one at a time, also those of other nodes
-        self._hearing: set[asyncio.Task[None]] = set()
-        self._creating: dict[str, str | None] = {}  # tasks that are not on disk yet, with the token that requested them
-        self.trainers = Trainers(service)
-
-    # --- what other nodes change -------------------------------------------------------------------------------------
-
-    @contextlib.asynccontextmanager
-    async def writing(self) -> AsyncIterator[int | None]:
-        """Hold back changes of other nodes while this node writes one.
-
-        Yields the seq of the last change known here, or None if the log is not shared.
-        """
-        async with self._changing:
-            yield self._last_change if self._service.store.shared else None
-
-    def note_written(self, seq: int) -> None:
-        """Record that a change of this node is on disk."""
-        self._last_change = seq
-
-    def hear_soon(self) -> None:
-        """Apply changes made by other nodes as soon as possible; if that fails, the next change or request tries again."""
-
-        async def hear() -> None:
+    @functools.wraps(work)
+    async def repeat(self: TaskAdmin, *given: P.args, **named: P.kwargs) -> T:
+        while True:
+            attempt = asyncio.ensure_future(work(self, *given, **named))
+            # Retrieve the exception, so that asyncio does not warn if nobody waits any more.
+            attempt.add_done_callback(lambda done: done.cancelled() or done.exception())
             try:
-                await self.hear()
+                return await asyncio.shield(attempt)
             except Exception as error:
-                about = {"event": "changes-unread"}
-                expected = isinstance(error, LogError)
-                LOG.warning(
-                    f"what other nodes have changed cannot be read now: {error}",
-                    extra=about,
-                    exc_info=None if expected else error,
-                )
+                await self.prepare_retry(error)
 
-        hearing = asyncio.create_task(hear())
-        self._hearing.add(hearing)
-        hearing.add_done_callback(self._hearing.discard)
+    return repeat  # type: ignore[return-value]  # mypy sees the name of the first argument
 
-    async def hear(self) -> bool:
-        """Apply changes made by other nodes; return True if there were any."""
-        if not self._service.store.shared:
-            return False
-        before = self._last_change
-        async with self._changing:
-            for change in await self._service.inquiry.of(lambda reader: reader.changes_after(self._last_change)):
-                await self._take(change)
-                self._last_change = change.seq
-            return self._last_change != before
 
-    async def _take(self, change: ChangeRow) -> None:
-        """Apply a change made by another node."""
-        seq, task, when, kind, stored, _ = change
-        self._next_task = max(self._next_task, task + 1)
-        served = self._service.learner_thread.tasks.get(task)
-        aside = next((name for name, one in self._service.damaged.items() if one.number == task), None)
-        try:
-            detail = read_detail(kind, stored)
-            if kind == "created":
-                await self._take_created(seq, TaskInfo.created(seq, task, when, detail))
-            elif served is not None:
-                self._apply(served, seq, when, kind, detail)
-                self.trainers.take_change(served, kind, detail)
-            elif aside is not None and kind == "deleted":
-                del self._service.damaged[aside]
-        except LogError:
-            raise
-        except Exception as error:
-            name = served.info.name if served is not None else f"damaged-{task}"
-            self._service.served.pop(name, None)
-            self._service.learner_thread.tasks.pop(task, None)
-            self._service.damaged[name] = DamagedTask(task, name, quarantine(name, error, seq), False)
+class TaskAdmin(PeerChanges):
+    """Creates, changes and deletes the tasks of a service, on its event loop.
 
-    async def _take_created(self, seq: int, info: TaskInfo) -> None:
-        """Start serving a task that another node has created."""
-        await in_thread(self._service.compiler.learner, info.detail, info.classes, info.inputs)
-        while self._service.commits.last < seq:  # a request may learn of the task before the tail of the log does
-            if self._service.store.failing is not None:
-                raise LogError(self._service.store.failing)
-            await asyncio.sleep(TAIL_S)
+    The log records `token`, the id of the token that requested a change.
+    """
 
-        def up() -> ServedTask:
-            with closing(self._service.store.reader()) as reader:
-                return bring_up_task(self._service.core, info, reader)
-
-        self._serve(await in_thread(up))
-
-    def _serve(self, served: ServedTask) -> None:
-        """Start serving a task, and follow what the log has meanwhile got of it."""
-        number, learner_thread = served.info.number, self._service.learner_thread
-        self._service.served[served.info.name] = served
-        learner_thread.tasks[number] = served
-        learner_thread.tell(self._service.commits.last, dict.fromkeys(((number, table) for table in NAMES), 0))
+    def __init__(self, settings: Settings, store: Store, compiler: Compiler) -> None:
+        super().__init__(settings, store, compiler)
+        self.trainers = Trainers(self)
+        self._creating: dict[str, str | None] = {}  # tasks that are not on disk yet, with the token that requested them
 
     # --- changes of this node ----------------------------------------------------------------------------------------
 
-    async def create(self, new: NewTask, token: str | None) -> Task:
+    @administered
+    async def create(self, new: NewTask, token: str | None = None) -> Task:
         """Create a task and compile what it needs."""
-        service = self._service
-        if any(new.name in taken for taken in (service.served, self._creating, service.damaged)):
+        if any(new.name in taken for taken in (self.served, self._creating, self.damaged)):
             raise ConflictError(f"there is a task {new.name!r} already", "name")
-        most = service.settings.max_tasks
-        if len(service.served) + len(self._creating) >= most:
+        most = self.settings.max_tasks
+        if len(self.served) + len(self._creating) >= most:
             raise ConflictError(
                 f"there are {most:,} tasks, which are the most (--max-tasks): delete one that is done with"
             )
-        if token is not None:
-            allowed = service.settings.max_tasks_per_token
-            if service.reader.count_tasks(token) + sum(one == token for one in self._creating.values()) >= allowed:
-                raise ConflictError(
-                    f"this token has created {allowed:,} tasks, which are the most (--max-tasks-per-token): delete one that is done with"
-                )
         self._creating[new.name] = token
         try:
+            if token is not None:
+                await self._refuse_token(token, new.name)
             return describe_task(await self._create(new, token))
         finally:
-            self._creating.pop(new.name, None)
+            del self._creating[new.name]
+
+    async def _refuse_token(self, token: str, name: str) -> None:
+        """Raise ConflictError if a token has created too many tasks, counting those being created before this one."""
+        async with self._changing:  # so that no task is both in the log and being created
+            made = await self.inquiry.read(lambda reader: reader.count_tasks(token))
+        allowed = self.settings.max_tasks_per_token
+        for other, creator in self._creating.items():
+            if other == name:
+                break
+            made += creator == token
+        if made >= allowed:
+            raise ConflictError(
+                f"this token has created {allowed:,} tasks, which are the most (--max-tasks-per-token): delete one that is done with"
+            )
 
     async def _create(self, new: NewTask, token: str | None) -> ServedTask:
-        info = make_task_info(new, self._next_task, self._service.clock.now())
+        info = make_task_info(new, self._next_task, self.clock.now())
         if info.items is not None:
             await in_thread(require_items, info.items, info.features, info.classes)
-        await in_thread(check_new, info, self._service.settings.max_task_memory)
+        await in_thread(check_new, info, self.settings.max_task_memory)
         with blame_field("parameters"):
-            learner = await in_thread(self._service.compiler.learner, info.detail, info.classes, info.inputs)
+            learner = await in_thread(self.compiler.learner, info.detail, info.classes, info.inputs)
         replicas = await in_thread(Replicas, learner, 1)  # copies the learner, which may be large
         async with self._changing:
-            if info.name in self._service.served or info.name in self._service.damaged:
+            if info.name in self.served or info.name in self.damaged:
                 raise StaleError("another node has created it meanwhile")
             number, self._next_task = self._next_task, self._next_task + 1
             row = await self._write(number, Assumptions(None), "created", info.detail, token)
             info = TaskInfo.created(row.seq, number, row.time, info.detail)
-            snapshots = self._service.store.snapshots(number, self._service.settings.keep_snapshots)
+            snapshots = self.store.snapshots(number, self.settings.keep_snapshots)
             follower = LogFollower(info.expected, replicas, Statistics(len(info.classes)), row.seq, snapshots)
             served = ServedTask(info, follower)
             served.swept_to = row.seq
@@ -194,14 +133,15 @@ class Admin:
         _log_change(info.name, "created", token)
         return served
 
-    async def change(self, served: ServedTask, change: Change, token: str | None) -> Task:
+    @administered
+    async def change(self, name: str, change: Change, token: str | None = None) -> Task:
         """Change a task; return once new classes can be played."""
-        given = requested_changes(change)
+        served, given = self.find(name), requested_changes(change)
         if given:
             async with self.change_of(served) as assumptions:
-                await in_thread(check_change, served, change, self._service.settings.max_task_memory)
+                await in_thread(check_change, served, change, self.settings.max_task_memory)
                 seq = await self.log_change(served, assumptions, "changed", given, token)
-            await self._service.progress.until(lambda: served.has_followed(seq))
+            await self.progress.until(lambda: served.has_followed(seq))
         return describe_task(served)
 
     @contextlib.asynccontextmanager
@@ -211,67 +151,98 @@ class Admin:
         Raise NotFoundError if the task is gone.
         """
         async with served.change_lock:
-            if self._service.served.get(served.info.name) is not served:
+            if self.served.get(served.info.name) is not served:
                 raise NotFoundError(f"there is no task {served.info.name!r} any more")
             yield served.assumptions
 
-    async def delete(self, served: ServedTask, token: str | None) -> Task:
-        """Delete a task: its rows stay in the log, and its name becomes free."""
-        async with self.change_of(served) as assumptions:
-            await self.log_change(served, assumptions, "deleted", {}, token)
-        return describe_task(served)
-
-    async def delete_quarantined(self, name: str, token: str | None) -> QuarantinedTask:
-        """Delete a quarantined task: its rows stay in the log, and its name becomes free."""
+    @administered
+    async def delete(self, name: str, token: str | None = None) -> Task | QuarantinedTask:
+        """Delete a task, even a quarantined one: its rows stay in the log, and its name becomes free."""
+        if name not in self.damaged:
+            served = self.served.get(name) or self.find(name)
+            async with self.change_of(served) as assumptions:
+                await self.log_change(served, assumptions, "deleted", {}, token)
+            return describe_task(served)
         async with self._changing:
-            damaged = self._service.damaged.get(name)
-            if damaged is None:
+            if (damaged := self.damaged.get(name)) is None:
                 raise NotFoundError(f"there is no task {name!r} any more")
             await self._write(damaged.number, Assumptions(UNREAD), "deleted", {}, token)
-            del self._service.damaged[name]
-        snapshots = self._service.store.snapshots(damaged.number, self._service.settings.keep_snapshots)
+            del self.damaged[name]
+        snapshots = self.store.snapshots(damaged.number, self.settings.keep_snapshots)
         await asyncio.to_thread(snapshots.remove)
         _log_change(name, "deleted", token)
         return QuarantinedTask(name=name, reason=damaged.reason)
 
-    async def switch(self, served: ServedTask, new: NewLearner, token: str | None) -> Task:
-        """Train another learner from the log; it takes over once it has caught up, even after a restart."""
+    @administered
+    async def switch(self, name: str, new: NewLearner, token: str | None = None) -> Task:
+        """Train another learner from the log beside the current one; it takes over once it has caught up.
+
+        If the service ends before that, its next start resumes the training.
+        """
+        served = self.find(name)
         async with self.change_of(served) as assumptions:
-            if served.training is not None and served.training.error is None:
-                raise ConflictError(f"{served.training.learner} is being trained for task {served.info.name!r} already")
-            asked = {**check_switch(served.info, new, self._service.settings.max_task_memory), "starts": 1}
-            await self.log_change(served, assumptions, "changed", {"training": asked}, token)
-            self.trainers.begin(served, asked, token)
+            refuse_training(served.info)
+            detail = await in_thread(check_switch, served.info, new, self.settings.max_task_memory)
+            request = {**detail, "starts": 1}
+            await self.log_change(served, assumptions, "changed", {"training": request}, token)
+            self.trainers.begin(served, request, token)
         return describe_task(served)
 
-    async def forget(self, served: ServedTask, asked: ForgetOrder, token: str | None) -> dict[str, Any]:
-        """Delete decisions of a task from the log, and unlearn them if the learner's state contains rows."""
+    @administered
+    async def forget(self, name: str, asked: ForgetOrder, token: str | None = None) -> dict[str, Any]:
+        """Delete decisions of a task from the log, and unlearn them if the learner's state contains rows.
+
+        Return the reply in the form of `replies.ForgetReply`.
+        """
         if (asked.ids is None) is (asked.before is None):
             raise InvalidError("give ids, or before, and one of them", "ids")
-        async with self.change_of(served):
-            if served.training is not None and served.training.error is None:
-                raise ConflictError(
-                    f"{served.training.learner} is being trained from the log: wait until it has taken over"
-                )
-            served.forgetting = True
-            try:
-                found, base = await forget_in_service(self._service, self, served, asked, token)
-            finally:
-                self._remember_nothing(served)
-                served.forgetting = False
+        served = self.find(name)
+        with self._reading(served):
+            async with self.change_of(served):
+                served.forgetting = True
+                try:
+                    found, base = await self._delete_decisions(served, asked, token)
+                finally:
+                    self._clear_cache(served)
+                    served.forgetting = False
         follower = served.follower
         if found.rows:
-            await self._service.progress.until(lambda: served.has_followed(found.seq))
+            await self.progress.until(lambda: served.has_followed(found.seq))
             while follower.writing:  # the snapshot being written may predate the change
                 await asyncio.sleep(WRITING_S)
             await asyncio.to_thread(follower.snapshots.remove_before, found.seq)
-            await self._service.progress.until(lambda: follower.revised_from is None or follower.failing is not None)
-        return build_reply(found.decisions, base, await self.run(lambda appender: appender.erase()))
+            await self.progress.until(lambda: follower.revised_from is None or follower.failing is not None)
+        return build_reply(found.decisions, base, await self._erase())
 
-    def _remember_nothing(self, served: ServedTask) -> None:
-        """Drop everything cached about a task, which may concern deleted decisions."""
-        self._service.store.cache.remove_task(served.info.number)
-        served.forgets += 1
+    async def _delete_decisions(
+        self, served: ServedTask, asked: ForgetOrder, token: str | None
+    ) -> tuple[Forgotten, Base | None]:
+        """Delete decisions from the log; return what was deleted, and the learner state that stays, if any."""
+        now, info = self.clock.now(), served.info
+        while True:
+            judged = info.last_change
+            order = await in_thread(plan_forgetting, self.store, info, asked)
+            if order is None:
+                return Forgotten(0, 0, 0), None
+            with contextlib.suppress(UnseenRowsError):  # feedback on them was being written when this began
+                async with self._changing:
+                    if info.last_change != judged:
+                        continue
+                    refuse_training(info)
+                    known = self._known_change
+                    found = await in_thread(
+                        self.core.commits.run,
+                        lambda appender: appender.forget(order, now, token, known),  # noqa: B023
+                    )
+                    self._last_change = found.seq
+                    kept = {"base": None if order.base is None else order.base.position}
+                    info.apply(found.seq, now, "changed", {"forgotten": kept})
+                return found, order.base
+
+    @property
+    def _known_change(self) -> int | None:
+        """Seq of the last change known here, or None if the log is not shared."""
+        return self._last_change if self.store.shared else None
 
     async def log_change(
         self,
@@ -297,42 +268,23 @@ class Admin:
         self, task: int, assumptions: Assumptions, kind: str, detail: dict[str, Any], token: str | None
     ) -> ChangeRow:
         """Write a change, and return its row as it is in the log. Call it with `_changing` held."""
-        known = self._last_change if self._service.store.shared else None
-        submission = Submission(task, assumptions._replace(any_change=known))
-        submission.changes.append(ChangeRow(0, task, self._service.clock.now(), kind, json.dumps(detail), token))
-        await finished(self._service.commits.submit(submission))
+        submission = Submission(task, assumptions._replace(any_change=self._known_change))
+        submission.changes.append(ChangeRow(0, task, self.clock.now(), kind, json.dumps(detail), token))
+        self.core.commits.submit(submission)
+        await finished(submission)
         self._last_change = submission.changes[0].seq
         return submission.changes[0]
 
-    async def run(self, work: Callable[[Appender], Any]) -> Any:
-        """Run work with the appender, between two groups of rows, and return its result."""
-        return await in_thread(self._service.commits.run, work)
-
-    def _apply(self, served: ServedTask, seq: int, when: float, kind: str, detail: dict[str, Any]) -> None:
-        """Apply a change that is on disk."""
-        info = served.info
-        served.apply(seq, when, kind, detail)
-        if "forgotten" in detail:
-            self._remember_nothing(served)
-        if kind == "deleted":
-            del self._service.served[info.name]
-            served.follower.left = True
-            self._service.learner_thread.tasks.pop(info.number, None)
-            self._service.progress.wake()
+    async def _erase(self) -> bool:
+        """Erase the remains of forgotten decisions where the log is kept; return False if that failed."""
+        return await in_thread(self.core.commits.run, lambda appender: appender.erase())
 
     # --- what falls to the leader ------------------------------------------------------------------------------------
 
     async def erase(self) -> None:
         """Erase remains of forgotten decisions that a node could not erase before it ended."""
         with contextlib.suppress(OnebitError):  # if the log cannot be written now, the next leader tries again
-            await self.run(lambda appender: appender.erase())
-
-    async def sweep_from_here(self, served: ServedTask) -> None:
-        """Let the deadline sweep of a task start at its first unanswered decision."""
-        after = max(served.swept_to, served.info.silence_since)
-        last = self._service.commits.last
-        waiting = await self._service.inquiry.of(lambda reader: reader.first_unanswered(served.info.number, after))
-        served.swept_to = max(after, last if waiting is None else waiting - 1)
+            await self._erase()
 
 
 def _log_change(name: str, kind: str, token: str | None) -> None:

@@ -60,7 +60,7 @@ class Inputs:
             return {"features": self.size}
         return {"text": self.kind == "text", "hash_bits": self.hash_bits}
 
-    def parse(self, x: Any, field: str = "x", most: int | None = None) -> ParsedX:
+    def parse(self, x: Any, field: str, most: int) -> ParsedX:
         """Validate x and return its canonical form: equal x give equal bytes, whatever the order of names.
 
         `most` limits the names of a dict and the words of a text. In lists, the learner checks that numbers are finite.
@@ -74,16 +74,15 @@ class Inputs:
             if not is_storable(x):
                 raise InvalidError(f"{field}: expected a text of Unicode characters without NUL", field)
             kept = x.encode()
-            if most is not None:
-                _refuse_bytes(kept, field, most)
-                # A word takes at least two bytes, with its separator. Words are counted as a learner splits them.
-                words = WORD.finditer(x.lower()) if len(kept) > 2 * most else iter(())
-                if next(itertools.islice(words, most, None), None) is not None:
-                    raise TooLargeError(f"{field} has more than {most:,} words, the most that a text may have", field)
+            _refuse_bytes(kept, field, most)
+            # A word takes at least two bytes, with its separator. Words are counted as a learner splits them.
+            words = WORD.finditer(x.lower()) if len(kept) > 2 * most else iter(())
+            if next(itertools.islice(words, most, None), None) is not None:
+                raise TooLargeError(f"{field} has more than {most:,} words, the most that a text may have", field)
             return ParsedX(x, kept)
         if not isinstance(x, dict):
             raise InvalidError(f"{field} is {_named(x)}, but must be {_WANTED[self.kind]}", field)
-        if most is not None and len(x) > most:
+        if len(x) > most:
             raise TooLargeError(f"{field} has {len(x):,} names, and {most:,} are the most", field)
         try:
             ordered = {name: x[name] for name in sorted(x)}
@@ -94,8 +93,7 @@ class Inputs:
             raise InvalidError(f"{field} is not {_WANTED[self.kind]}, with numbers that are finite", field)
         if b"\\u0000" in kept and not all(map(is_storable, x)):
             raise InvalidError(f"{field} has a name with NUL in it, which no log keeps", field)
-        if most is not None:
-            _refuse_bytes(kept, field, most)
+        _refuse_bytes(kept, field, most)
         return ParsedX(ordered, kept)
 
     def _parse_numbers(self, x: Any, field: str) -> bytes:
@@ -166,9 +164,9 @@ def decode_indices(stored: bytes) -> NDArray[np.int64]:
     return np.frombuffer(stored, dtype=_CLASS).astype(np.int64)
 
 
-def encode_indices(places: Sequence[int] | None) -> bytes | None:
-    """Encode class indices for the log; None, for all classes, stays None."""
-    return None if places is None else np.array(places, dtype=_CLASS).tobytes()
+def encode_indices(places: Sequence[int]) -> bytes:
+    """Encode class indices for the log."""
+    return np.array(places, dtype=_CLASS).tobytes()
 
 
 def _refuse_bytes(kept: bytes, field: str, most: int) -> None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from onebit.errors import InputError
 from onebit.rules import add_rule
-from onebit.service.admin import Admin
+from onebit.service.admin import TaskAdmin
 from onebit.service.core.commit import CommitThread
 from onebit.service.core.compiler import Compiler
 from onebit.service.core.deadlines import sweep, sweep_for_ever
@@ -26,43 +27,35 @@ from onebit.service.core.served_task import ServedTask
 from onebit.service.core.serving_core import ServingCore
 from onebit.service.core.threads import Progress, in_thread
 from onebit.service.errors import (
-    ConflictError,
     InvalidError,
-    NotFoundError,
     ReadinessWarning,
     TooLargeError,
-    UnavailableError,
     WarningSource,
 )
-from onebit.service.maintenance.forget import ForgetOrder
-from onebit.service.replies import QuarantinedTask, Task
-from onebit.service.requests import Change, DecideRequest, FeedbackRequest, NewLearner, NewTask
+from onebit.service.requests import DecideRequest, FeedbackRequest
 from onebit.service.settings import Settings
 from onebit.service.store.base import Inquiry, Store, store_at
-from onebit.service.store.errors import LogError, StaleError
-from onebit.service.store.health import LogHealth
+from onebit.service.store.errors import LogError
 from onebit.service.store.reader import NO_END
 from onebit.service.store.submission import Keys
-from onebit.service.task_views import TaskViews
 
 LOG = logging.getLogger("onebit.service")
 FAILED_SNAPSHOTS = 3  # failures in a row before a warning
 MOST_BYTES = 16 * 2**20  # approximate size of a reply
 NUMBER_BYTES = 22  # of a probability in JSON with its punctuation, without the name of its class
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Service(TaskViews):
+class Service(TaskAdmin):
     """Everything that `onebit serve` does, except HTTP."""
 
     def __init__(self, settings: Settings, *, compiles_apart: bool = False, store: Store | None = None) -> None:
-        self.settings = settings
-        self.store: Store = store or store_at(settings.where)
-        super().__init__(LogHealth(self.store))
         for rule in settings.rule:
             add_rule(rule)
         # Compiling in another process takes longer but blocks nobody.
-        self.compiler = Compiler(compiles_apart, settings.rule)
+        compiler = Compiler(compiles_apart, settings.rule)
+        super().__init__(settings, store or store_at(settings.where), compiler)
         self.warning_sources: list[WarningSource] = [
             self._task_warnings,
             self._clock_warnings,
@@ -88,33 +81,32 @@ class Service(TaskViews):
             """Let new rows be learnt, and changes of other nodes be read; called on another thread."""
             self.learner_thread.tell(last, counts)
             if self.store.shared and not self._stopping and any(table == "changes" for _, table in counts):
-                loop.call_soon_threadsafe(self.admin.hear_soon)
+                loop.call_soon_threadsafe(self.apply_peer_changes_soon)
 
         try:
             self.core = await in_thread(ServingCore, self.store, self.settings, deliver, committed, self.progress.tell)
-            next_task, last_change = await in_thread(recover, self.core, self.served, self.damaged)
+            self._next_task, self._last_change = await in_thread(recover, self.core, self.served, self.damaged)
         except LogError as error:
             self.store.release()
             raise InputError(f"{self.store.name} cannot be used: {error}") from None
         except BaseException:
             self.store.release()
             raise
-        self.commits, self.clock, self.reader = self.core.commits, self.core.clock, self.core.reader
+        self.commits, self.clock = self.core.commits, self.core.clock
         self.learner_thread = self.core.learner_thread
-        self.inquiry = Inquiry(self.store, self.reader)
+        self.inquiry = Inquiry(self.store, self.core.reader)
         self._writer = CommitThread(self.commits, "onebit-writer")
-        self.admin = Admin(self, next_task, last_change)
         self._writer.start()
         self.learner_thread.start()
         self.store.start()
         keeps = self.store.lease is not None
-        self.admin.trainers.resume()
+        self.trainers.resume()
         self._sweeper = asyncio.create_task(sweep_for_ever(self, keeps))
 
     async def stop(self) -> None:
         """Write and learn what is pending, save a snapshot of every task, and release the log."""
         self._stopping = True
-        self.admin.trainers.stop()  # first, since training would take the end of other parts for a failure
+        self.trainers.stop()  # first, since training would take the end of other parts for a failure
         await asyncio.to_thread(self.compiler.stop)
         if self._sweeper is not None:
             self._sweeper.cancel()
@@ -147,50 +139,6 @@ class Service(TaskViews):
             warnings.append(f"tasks that this token does not see are quarantined: {len(quarantined) - len(visible)}")
         return {"ready": reason is None, "reason": reason, "quarantined": visible, "warnings": warnings}
 
-    async def _current(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Run work; retry if a task changed meanwhile, or if a refusal was due to unread changes."""
-        while True:
-            try:
-                return await work()
-            except StaleError:
-                await self._hear()
-            except (ConflictError, InvalidError, NotFoundError):
-                if not await self._hear():
-                    raise
-
-    async def _administer(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Carry out a change to its end even if the caller stops waiting, so that it is never half on disk."""
-
-        async def attempt() -> T:
-            attempted = asyncio.ensure_future(work())
-            # Retrieve the exception, so that asyncio does not warn if nobody waits any more.
-            attempted.add_done_callback(lambda done: done.cancelled() or done.exception())
-            return await asyncio.shield(attempted)
-
-        return await self._current(attempt)
-
-    async def _administer_task(self, name: str, work: Callable[[ServedTask], Coroutine[Any, Any, T]]) -> T:
-        """Carry out a change of a task to its end; the task is looked up anew at every attempt."""
-
-        async def attempt() -> T:
-            served = self.find(name)
-            with self._reading(served):
-                return await work(served)
-
-        return await self._administer(attempt)
-
-    async def discover(self, name: str) -> None:
-        """Read changes of other nodes before a caller is told that a task does not exist."""
-        if name not in self.served and name not in self.damaged:
-            await self._hear()
-
-    async def _hear(self) -> bool:
-        """Apply changes made by other nodes; return True if there were any."""
-        try:
-            return await self.admin.hear()
-        except LogError as error:
-            raise UnavailableError(self.log_health.record_failure(error)) from None
-
     def _task_warnings(self) -> Iterator[ReadinessWarning]:
         """Yield warnings about snapshots that could not be written and revisions not yet learnt."""
         for name, served in self.served.items():
@@ -210,33 +158,6 @@ class Service(TaskViews):
     def _clock_warnings(self) -> Iterator[ReadinessWarning]:
         if self.clock.trouble is not None:
             yield ReadinessWarning(self.clock.trouble)
-
-    # --- tasks -------------------------------------------------------------------------------------------------------
-
-    async def create(self, new: NewTask, token: str | None = None) -> Task:
-        """Create a task and compile what it needs.
-
-        The log records `token`, the id of the token that requested the change, here and below.
-        """
-        return await self._administer(lambda: self.admin.create(new, token))
-
-    async def change(self, name: str, change: Change, token: str | None = None) -> Task:
-        """Change a task; return once new classes can be played."""
-        return await self._administer_task(name, lambda served: self.admin.change(served, change, token))
-
-    async def delete(self, name: str, token: str | None = None) -> Task | QuarantinedTask:
-        """Delete a task, even a quarantined one: its rows stay in the log, and its name becomes free."""
-        if name in self.damaged:
-            return await self._administer(lambda: self.admin.delete_quarantined(name, token))
-        return await self._administer(lambda: self.admin.delete(self.served.get(name) or self.find(name), token))
-
-    async def switch(self, name: str, new: NewLearner, token: str | None = None) -> Task:
-        """Train another learner from the log beside the current one; it takes over once it has caught up."""
-        return await self._administer_task(name, lambda served: self.admin.switch(served, new, token))
-
-    async def forget(self, name: str, asked: ForgetOrder, token: str | None = None) -> dict[str, Any]:
-        """Forget decisions and return the reply, in the form of `replies.ForgetReply`."""
-        return await self._administer_task(name, lambda served: self.admin.forget(served, asked, token))
 
     async def wait_until_switched(self, name: str) -> None:
         """Wait until a task's new learner has taken over here; raise InvalidError if it could not."""
@@ -261,13 +182,15 @@ class Service(TaskViews):
 
         An id that was decided before gets the same answer again.
         """
-        self._refuse_many(len(requests))
-        return await self.run(name, lambda served: self._decide(served, requests, single))
+        if len(requests) > self.settings.max_batch:
+            raise self._too_many(len(requests))
+        return await self.run(name, self._decide, requests, single)
 
     def _decide(
         self, served: ServedTask, requests: Sequence[DecideRequest], single: bool
     ) -> Plan[list[dict[str, Any]]]:
-        _refuse_large(served, requests)
+        if not single:
+            _refuse_large(served, requests)
         rows = yield from decide(self.core, served, requests, single)
         replies, at_once = list[dict[str, Any]](), max(1, PROBABILITIES_AT_ONCE // len(served.info.classes))
         for index, row in enumerate(rows):
@@ -283,8 +206,11 @@ class Service(TaskViews):
 
         Feedback says whether a decision was right, what it was worth, or what would have been right.
         """
-        self._refuse_many(len(requests))
-        outcomes = await self.run(name, lambda served: record_feedback(self.core, served, requests, single))
+        if len(requests) > self.settings.max_batch:
+            raise self._too_many(len(requests))
+        outcomes = await self.run(name, partial(record_feedback, self.core), requests, single)
+        if single:
+            return [{"id": outcomes[0].id, "status": outcomes[0].status}]
         return [
             outcome._asdict() if outcome.message else {"id": outcome.id, "status": outcome.status}
             for outcome in outcomes
@@ -294,15 +220,21 @@ class Service(TaskViews):
         """Record silence as feedback for decisions past their deadline; return True if more may be due."""
         return await run_plan(sweep(self.core, served, lease), self.inquiry, self.heavy_work)
 
-    async def run(self, name: str, plan: Callable[[ServedTask], Plan[T]]) -> T:
+    async def run(
+        self, name: str, plan: Callable[Concatenate[ServedTask, P], Plan[T]], *given: P.args, **named: P.kwargs
+    ) -> T:
         """Run a plan of the core for a task; retry if the task changed meanwhile."""
-
-        async def work() -> T:
-            served = self.find(name)
-            with self._reading(served):
-                return await run_plan(plan(served), self.inquiry, self.heavy_work)
-
-        return await self._current(work)
+        while True:
+            served = None
+            try:
+                served = self.find(name)
+                answer = await run_plan(plan(served, *given, **named), self.inquiry, self.heavy_work)
+            except Exception as error:
+                await self.prepare_retry(error, served)
+            else:
+                if self.log_health.failing is not None:
+                    self.log_health.record_success()
+                return answer
 
     async def wait_until_learnt(self, name: str) -> None:
         """Wait until all feedback on a task that this process recorded has been learnt."""
@@ -310,9 +242,8 @@ class Service(TaskViews):
         if served is not None:
             await self.progress.until(lambda: served.has_followed(served.last_feedback))
 
-    def _refuse_many(self, count: int) -> None:
-        if count > self.settings.max_batch:
-            raise TooLargeError(f"there are {count} items in this request, and {self.settings.max_batch} are the most")
+    def _too_many(self, count: int) -> TooLargeError:
+        return TooLargeError(f"there are {count} items in this request, and {self.settings.max_batch} are the most")
 
 
 def _refuse_large(served: ServedTask, requests: Sequence[DecideRequest]) -> None:
@@ -320,7 +251,7 @@ def _refuse_large(served: ServedTask, requests: Sequence[DecideRequest]) -> None
     classes = len(served.info.classes)
     named = sum(len(request.among) for request in requests if request.among is not None)
     size = len(requests) * (served.names_bytes + NUMBER_BYTES * classes) + named * served.names_bytes // classes
-    if len(requests) > 1 and size > MOST_BYTES:
+    if size > MOST_BYTES:
         raise TooLargeError(
             f"{len(requests)} decisions among {classes} classes with their names are an answer of some {size:,} bytes, and "
             f"{MOST_BYTES:,} are the most"

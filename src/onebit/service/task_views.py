@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 from onebit.errors import OnebitError, truncate
 from onebit.service.core.feedback import refuse_forgotten
-from onebit.service.core.plan import HeavyWork
 from onebit.service.core.served_task import ServedTask, describe_task, summarize_task
 from onebit.service.core.threads import in_thread
 from onebit.service.demo_data import read_item
@@ -21,13 +20,11 @@ from onebit.service.store.base import Inquiry
 from onebit.service.store.clock import Clock
 from onebit.service.store.errors import LogError
 from onebit.service.store.health import LogHealth
-from onebit.service.store.queries import DecisionRecord
-from onebit.service.store.reader import MOST_BYTES, Reader
+from onebit.service.store.reader import Reader
 from onebit.service.store.rows import BadRecordError
 from onebit.service.store.task_history import DamagedTask
 
-DECISIONS_AT_ONCE = 50  # read from the log before others get a turn; fewer if they are wide
-VALUE_BYTES = 8  # of a number in the log
+T = TypeVar("T")
 USUAL_VALUES = 100  # assumed for an x that is a dict or a text, whose number of values varies
 
 
@@ -42,7 +39,7 @@ class TaskViews:
         self.served: dict[str, ServedTask] = {}
         self.damaged: dict[str, DamagedTask] = {}  # quarantined tasks that could not be restored
         self._explaining = asyncio.Lock()
-        self._long_reads = HeavyWork()  # one long read of the log at a time, so that a hundred readers block nobody
+        self._long_reads = asyncio.Lock()  # one long read of the log at a time, so that a hundred readers block nobody
 
     # --- tasks -------------------------------------------------------------------------------------------------------
 
@@ -86,15 +83,21 @@ class TaskViews:
 
     @contextlib.contextmanager
     def _reading(self, served: ServedTask) -> Iterator[None]:
-        """Turn errors of reading the log into UnavailableError; quarantine the task if a row is damaged."""
+        """Turn errors of reading the log into those that a caller is told."""
         try:
             yield
-        except LogError as error:
-            raise UnavailableError(self.log_health.record_failure(error)) from None
-        except BadRecordError as error:
-            served.follower.quarantine(error)
-            raise TaskQuarantinedError(str(error)) from None
+        except (LogError, BadRecordError) as error:
+            raise self.describe_failure(error, served) from None
         self.log_health.record_success()
+
+    def describe_failure(self, error: Exception, served: ServedTask | None = None) -> Exception:
+        """Return the error that a caller is told; quarantine the task if a row of it is damaged."""
+        if isinstance(error, LogError):
+            return UnavailableError(self.log_health.record_failure(error))
+        if isinstance(error, BadRecordError) and served is not None:
+            served.follower.quarantine(error)
+            return TaskQuarantinedError(str(error))
+        return error
 
     # --- what there is to see ----------------------------------------------------------------------------------------
 
@@ -117,37 +120,32 @@ class TaskViews:
         There are at most `limit` of them, and fewer if they are large.
         """
         served = self.find(name)
-        found, size = list[dict[str, Any]](), 0
-        while len(found) < limit and size <= MOST_BYTES:
-            wanted = min(DECISIONS_AT_ONCE, limit - len(found))
-            with self._reading(served):
-                async with self._long_reads:
-                    rows = await self.inquiry.of(
-                        lambda reader, wanted=wanted, before=before: reader.newest(served.info, wanted, before)  # type: ignore[misc]
-                    )
-                    found += [as_object(row, served.texts) for row in rows]
-            if not rows:
-                break
-            size += sum(_size(row) for row in rows)
-            before = rows[-1].seq
-        return found
+
+        def read(reader: Reader) -> list[dict[str, Any]]:
+            return [as_object(row, served.texts) for row in reader.newest(served.info, limit, before)]
+
+        return await self._look_up(served, read)
 
     async def decision(self, name: str, identity: str) -> dict[str, Any]:
         """Return a decision by its id."""
         served = self.find(name)
 
-        def query(reader: Reader) -> DecisionRecord | None:
-            found = reader.decision(served.info, identity)
-            if found is None:
+        def read(reader: Reader) -> dict[str, Any] | None:
+            row = reader.decision(served.info, identity)
+            if row is None:
                 refuse_forgotten(reader, served.info, [identity])
-            return found
+            return None if row is None else as_object(row, served.texts)
 
+        decision = await self._look_up(served, read) if is_storable(identity) else None
+        if decision is None:
+            raise NotFoundError(f"there is no decision {truncate(identity)!r} in task {name!r}")
+        return decision
+
+    async def _look_up(self, served: ServedTask, query: Callable[[Reader], T]) -> T:
+        """Return the result of a query that may take long."""
         with self._reading(served):
             async with self._long_reads:
-                logged = await self.inquiry.of(query) if is_storable(identity) else None
-        if logged is None:
-            raise NotFoundError(f"there is no decision {truncate(identity)!r} in task {name!r}")
-        return as_object(logged, served.texts)
+                return await self.inquiry.read(query)
 
     async def explain(self, name: str, identity: str, top: int) -> dict[str, Any]:
         """Explain the label of a decision by the current learner, in the form of `replies.ExplanationReply`.
@@ -171,9 +169,3 @@ class TaskViews:
         if served.info.items is None:
             raise NotFoundError(f"task {name!r} has no items")
         return await in_thread(read_item, served.info.items, number, served.info.classes)
-
-
-def _size(row: DecisionRecord) -> int:
-    """Return the approximate number of bytes that a decision takes in the log."""
-    x = len(row.x) if isinstance(row.x, str) else VALUE_BYTES * len(row.x)
-    return x + VALUE_BYTES * len(row.probabilities)

@@ -99,7 +99,6 @@ class Tokens:
         self._stamp: tuple[int, ...] | None = None  # of the tokens that were read last; None before any were
         self._valid: dict[str, Token] = {}  # those that are not revoked, by id
         self._trouble: str | None = None  # why the tokens cannot be read now
-        self._reason = ""  # the same, as the system says it
         self._logged = -math.inf  # when the current problem was last logged
 
     @property
@@ -173,17 +172,12 @@ class Tokens:
     @property
     def open(self) -> bool:
         """True if everybody may do everything."""
-        self._look()
-        return self._is_open
-
-    @property
-    def _is_open(self) -> bool:
-        return self._stamp is None and self._trouble is None
+        return self.trouble is None and self._stamp is None
 
     def warnings(self) -> Iterator[ReadinessWarning]:
         """Yield a warning if the file cannot be read."""
-        if self.trouble is not None:
-            yield ReadinessWarning(self.trouble)
+        if (trouble := self.trouble) is not None:
+            yield ReadinessWarning(trouble)
 
     @property
     def trouble(self) -> str | None:
@@ -197,7 +191,6 @@ class Tokens:
         Raise UnavailableError if no tokens could be read.
         """
         self._look()
-        self._log_trouble()
         if self._stamp is None:
             if self._trouble is None:
                 return ANYBODY
@@ -228,7 +221,8 @@ class Tokens:
                 self._accept(self.listed(), stamp)
         except FileNotFoundError:
             # Losing the file must not open the service to everybody.
-            if not self._is_open or (self._closed is not None and self._closed.exists()):
+            was_open = self._stamp is None and self._trouble is None
+            if not was_open or (self._closed is not None and self._closed.exists()):
                 self._accept((), None)
                 self._fail("the file of the tokens is gone, and nobody is let in without it", self.name)
         except OSError as error:
@@ -253,15 +247,11 @@ class Tokens:
         return f"the file of the tokens {what}: {then}"
 
     def _fail(self, trouble: str, reason: str) -> None:
-        """Record a problem with the tokens; the reason is for the log only."""
-        self._trouble, self._reason = trouble, reason
-
-    def _log_trouble(self) -> None:
-        """Log the current problem at most once a minute, however many requests arrive."""
-        now = time.monotonic()
-        if self._trouble is not None and now >= self._logged + LOGGED_S:
+        """Record a problem with the tokens; log it with the reason at most once a minute, however many requests arrive."""
+        self._trouble, now = trouble, time.monotonic()
+        if now >= self._logged + LOGGED_S:
             self._logged = now
-            LOG.error(f"{self._trouble} ({self._reason})", extra={"event": "tokens-unread"})
+            LOG.error(f"{trouble} ({reason})", extra={"event": "tokens-unread"})
 
     def _recover(self) -> None:
         if self._logged > -math.inf:

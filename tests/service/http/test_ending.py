@@ -107,7 +107,7 @@ def test_a_process_that_compiles_is_ended_with_all_that_it_started(
     ("module", "name", "path", "body"),
     [
         ("onebit.service.core.compiler", "warm", "/v1/tasks", {**NEW, "name": "other"}),
-        ("onebit.service.core.follower", "Trainee.advance", "/v1/tasks/fruit/learner", {"learner": "bpa"}),
+        ("onebit.service.core.follower", "LogFollower.approach", "/v1/tasks/fruit/learner", {"learner": "bpa"}),
     ],
     ids=["compiling in this process", "training from the log"],
 )

@@ -80,7 +80,7 @@ def test_a_service_does_the_same_and_goes_on_after_a_restart(settings: Settings)
         await service.start()
         await script(service)
         follower = service.served["fruit"].follower
-        await until(lambda: follower.statistics.count("feedback") == 13 and follower.revised_from is None)
+        await until(lambda: service.summary("fruit", 1)["feedback"] == 13 and follower.revised_from is None)
         newest = await service.decisions("fruit", 3)
         state = state_of(follower.replicas.resting)
         await service.stop()

@@ -13,7 +13,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import TypeVar
@@ -36,7 +36,8 @@ def without_interrupts() -> Iterator[None]:
 
     The program's own signal handler is called late, but never lost.
     """
-    handler = signal.getsignal(signal.SIGINT)
+    is_main = threading.current_thread() is threading.main_thread()
+    handler = signal.getsignal(signal.SIGINT) if is_main else None
     if not callable(handler):
         yield
         return
@@ -130,19 +131,14 @@ class GroupCommit:
 
         Errors are not raised: they go to those who wait, and into `failing`.
         """
-        if threading.current_thread() is not threading.main_thread():
-            self._write_all()
-        elif self._stuck or self._queue:
+        if self._stuck or self._queue:
             with without_interrupts():
-                self._write_all()
-
-    def _write_all(self) -> None:
-        while self._stuck or self._queue:
-            group = self._stuck or self._take()
-            self._stuck = []
-            self._write(group)
-            if self._stuck:
-                return
+                while self._stuck or self._queue:
+                    group = self._stuck or self._take()
+                    self._stuck = []
+                    self._write(group)
+                    if self._stuck:
+                        return
 
     def _take(self) -> list[Submission]:
         """Take the next group of rows off the queue."""
@@ -207,13 +203,13 @@ class GroupCommit:
             self._unsynced = True
             self._deliver(lambda: self._finish(group, outcomes))
 
-    def _finish(self, group: list[Submission], outcomes: list[Outcome]) -> None:
-        for one, refusal in zip(group, outcomes, strict=True):
-            one.finish(refusal)
+    def _finish(self, group: list[Submission], errors: Sequence[Exception | None]) -> None:
+        for submission, error in zip(group, errors, strict=True):
+            submission.finish(error)
         if self._taught is not None and not self.soon:
-            for one in group:
-                if one.error is None:
-                    self._taught(one)
+            for submission in group:
+                if submission.error is None:
+                    self._taught(submission)
 
     def _give_up(self, error: BaseException, group: list[Submission]) -> None:
         why = self.failing
@@ -228,12 +224,7 @@ class GroupCommit:
         if not self.soon and group:
             unknown = getattr(error, "unknown", not isinstance(error, Exception))
             refusal: RequestError = UnfinishedError(f"{why}; {UNKNOWN}") if unknown else self._undone()
-            self._deliver(lambda: self._refuse(group, refusal))
-
-    @staticmethod
-    def _refuse(group: list[Submission], refusal: RequestError) -> None:
-        for one in group:
-            one.finish(refusal)
+            self._deliver(lambda: self._finish(group, [refusal] * len(group)))
 
     def _undone(self) -> UnavailableError:
         return UnavailableError(f"{self.failing}; nothing of this was done, and it may be sent again")

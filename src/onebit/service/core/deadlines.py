@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 from onebit.errors import OnebitError
@@ -67,9 +68,8 @@ async def sweep_for_ever(service: Service, keeps: bool) -> None:
 
     `keeps` says whether it is the leader at the start; it may become the leader later.
     """
-    admin = service.admin
     if keeps:
-        await admin.erase()  # what an earlier node could not erase before it ended
+        await service.erase()  # what an earlier node could not erase before it ended
     while True:
         await asyncio.sleep(SWEEP_S)
         if service.log_health.failing is not None:
@@ -77,12 +77,13 @@ async def sweep_for_ever(service: Service, keeps: bool) -> None:
         had, keeps = keeps, service.store.lease is not None
         new = keeps and not had
         if new:  # another node was the leader until now
-            admin.trainers.resume()
-            await admin.erase()
+            service.trainers.resume()
+            await service.erase()
         for served in list(service.served.values()):
             try:
                 if new:
-                    await admin.sweep_from_here(served)
+                    skip_answered = partial(served.skip_answered, last=service.core.commits.last)
+                    await service.inquiry.read(skip_answered)
                 while (lease := service.store.lease) and served.follower.failing is None:
                     if not await service.sweep(served, lease):
                         break

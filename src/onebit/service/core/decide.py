@@ -26,7 +26,6 @@ from onebit.service.inputs import ParsedX, decode_indices, decode_numbers, encod
 from onebit.service.requests import DecideRequest
 from onebit.service.store.cache import CachedDecision
 from onebit.service.store.errors import RowsTakenError
-from onebit.service.store.reader import NO_END, Reader
 from onebit.service.store.rows import DecisionRow
 from onebit.service.store.submission import Assumptions, Submission
 from onebit.service.task import TaskInfo, check_sure_or_risk, is_unsure, require_candidate_support
@@ -71,49 +70,37 @@ def decide(
     again.
     """
     assumptions = served.assumptions
-    parsed = yield from _parse(core, served, requests, single)
-    ids = [next(core.new_ids) if request.id is None else request.id for request in requests]
-    by_id = dict(zip(ids, parsed, strict=True))
-    if len(by_id) < len(ids):
-        _refuse_contradictions(ids, parsed)
-    task, rows = served.info.number, dict[str, DecisionRow]()
-    known_ids = [request.id for request in requests if request.id is not None]
-    if core.store.shared:  # decisions of other nodes show up when the rows are written
-        known_ids = [identity for identity in known_ids if core.cache.get(task, identity) is not None]
+    parsed = yield from _parse_requests(core, served, requests, single)
+    task, rows, by_id = served.info.number, dict[str, DecisionRow](), dict[str, ParsedRequest]()
+    ids, known_ids = list[str](), list[str]()
+    # Decisions that are not cached show up when the rows are written, unless rows are accepted before that; forgotten ids do so only in a shared log.
+    looks_first = core.commits.soon or (served.info.forgotten_at > 0 and not core.store.shared)
+    for index, (request, asked) in enumerate(zip(requests, parsed, strict=True)):
+        identity = next(core.new_ids) if request.id is None else request.id
+        ids.append(identity)
+        before = by_id.setdefault(identity, asked)
+        if before != asked:
+            what = "x" if before.x != asked.x else "sets of candidates, or certainties"
+            raise ConflictError(f"id {identity!r} is there twice, with two different {what}", f"[{index}].id")
+        if request.id is not None and (looks_first or core.cache.get(task, identity) is not None):
+            known_ids.append(identity)
     if known_ids:
-        rows = yield from _repeat(core, served, known_ids, by_id)
+        rows = yield from _find_existing(core, served, known_ids, by_id)
         if served.info.forgotten_at:
             new_ids = [identity for identity in known_ids if identity not in rows]
             yield LookUp(lambda reader: refuse_forgotten(reader, served.info, new_ids))
     while len(rows) < len(by_id):
         fresh = {identity: request for identity, request in by_id.items() if identity not in rows} if rows else by_id
         try:
-            rows |= yield from _decide_fresh(core, served, fresh, single, assumptions)
+            rows |= yield from _make_decisions(core, served, fresh, single, assumptions)
         except RowsTakenError:
-            rows |= yield from _repeat(core, served, list(fresh), fresh)
+            rows |= yield from _find_existing(core, served, list(fresh), fresh)
             missing = [identity for identity in fresh if identity not in rows]
-            yield LookUp(lambda reader, missing=missing: _refuse_gone(reader, served.info, missing))  # type: ignore[misc]
-    return [rows[identity] for identity in ids]
+            yield LookUp(lambda reader, missing=missing: refuse_forgotten(reader, served.info, missing))  # type: ignore[misc]
+    return list(map(rows.__getitem__, ids))
 
 
-def _refuse_contradictions(ids: Sequence[str], requests: Sequence[ParsedRequest]) -> None:
-    """Raise ConflictError if an id occurs twice with different requests."""
-    first: dict[str, ParsedRequest] = {}
-    for index, (identity, request) in enumerate(zip(ids, requests, strict=True)):
-        before = first.setdefault(identity, request)
-        if before != request:
-            what = "x" if before.x != request.x else "sets of candidates, or certainties"
-            raise ConflictError(f"id {identity!r} is there twice, with two different {what}", f"[{index}].id")
-
-
-def _refuse_gone(reader: Reader, info: TaskInfo, ids: Sequence[str]) -> None:
-    """Raise GoneError for ids that another node has forgotten, perhaps unknown to this node."""
-    now = reader.task(info.number, NO_END)
-    if now is not None:
-        refuse_forgotten(reader, now, ids)
-
-
-def _parse(
+def _parse_requests(
     core: ServingCore, served: ServedTask, requests: Sequence[DecisionRequest], single: bool
 ) -> Plan[list[ParsedRequest]]:
     """Validate the requests; yield turns to others while a long list is checked."""
@@ -152,7 +139,7 @@ def _parse_terms(request: DecisionRequest, served: ServedTask, where: str) -> Re
     return RequestTerms(tuple(sorted(candidates)), request.complete, *certainty)
 
 
-def _decide_fresh(
+def _make_decisions(
     core: ServingCore,
     served: ServedTask,
     requests: dict[str, ParsedRequest],
@@ -160,24 +147,24 @@ def _decide_fresh(
     assumptions: Assumptions,
 ) -> Plan[dict[str, DecisionRow]]:
     """Make and log new decisions. Raise RowsTakenError if somebody else decided an id first."""
-    ids, parsed, task = list(requests), list(requests.values()), served.info.number
-    pieces = _pieces(served, parsed)
-    is_small = len(pieces) == 1 and sum(len(request.x.stored) for request in parsed) < BYTES_AT_ONCE
-    rows: list[DecisionRow] = []
-    for start, end in pieces:
+    ids, parsed, task, size = list(requests), list(requests.values()), served.info.number, 0
+    for request in parsed:
+        size += len(request.x.stored)
+    at_once, rows = _rows_at_once(served), list[DecisionRow]()
+    is_small = size < BYTES_AT_ONCE and len(parsed) <= at_once
+    for start, end in [(0, len(parsed))] if is_small else _split_rows(served, parsed, at_once):
         if not is_small:
             yield Turn()
         choices = _choose(served, ids[start:end], parsed[start:end], start, single)
-        rows += _rows(served.info, ids[start:end], parsed[start:end], choices, core.clock.now())
-    if len(pieces) > 1:  # others had a turn, but times in the log must have the order of its rows
+        rows += _build_rows(served.info, ids[start:end], parsed[start:end], choices, core.clock.now())
+    if not is_small:  # others had a turn, but times in the log must have the order of its rows
         now = core.clock.now()
         rows = [row._replace(time=now) for row in rows]
-    if any(core.cache.get(task, identity) is not None for identity in ids):  # decided by another request meanwhile
-        raise RowsTakenError("an id was decided meanwhile")
     submission = Submission(task, assumptions)
-    submission.decisions = [
-        CachedDecision(row, request.x.value, submission) for row, request in zip(rows, parsed, strict=True)
-    ]
+    for identity, row, request in zip(ids, rows, parsed, strict=True):
+        if core.cache.get(task, identity) is not None:
+            raise RowsTakenError("an id was decided by another request meanwhile")
+        submission.decisions.append(CachedDecision(row, request.x.value, submission))
     core.cache.add(submission.decisions)
 
     def finish() -> None:
@@ -193,7 +180,7 @@ def _decide_fresh(
     return dict(zip(ids, rows, strict=True))
 
 
-def _repeat(
+def _find_existing(
     core: ServingCore, served: ServedTask, ids: Sequence[str], requests: dict[str, ParsedRequest]
 ) -> Plan[dict[str, DecisionRow]]:
     """Return the decisions among `ids` that already exist, after waiting for those being made."""
@@ -258,9 +245,9 @@ def _rows_at_once(served: ServedTask) -> int:
     return max(1, min(AT_ONCE, PROBABILITIES_AT_ONCE // classes, WEIGHTS_AT_ONCE // weights))
 
 
-def _pieces(served: ServedTask, requests: Sequence[ParsedRequest]) -> list[tuple[int, int]]:
-    """Split rows into ranges (start, end) that each take a few milliseconds to decide."""
-    most, is_hashed = _rows_at_once(served), served.info.inputs.kind != "numbers"
+def _split_rows(served: ServedTask, requests: Sequence[ParsedRequest], most: int) -> list[tuple[int, int]]:
+    """Split rows into ranges (start, end) of at most `most` rows that each take a few milliseconds to decide."""
+    is_hashed = served.info.inputs.kind != "numbers"
     cuts, size = [0], 0
     for index, request in enumerate(requests):
         size += len(request.x.stored)
@@ -273,9 +260,12 @@ def _pieces(served: ServedTask, requests: Sequence[ParsedRequest]) -> list[tuple
 def _choose(served: ServedTask, ids: list[str], requests: Sequence[ParsedRequest], first: int, single: bool) -> Choices:
     """Return the choices of the current learner; raise InvalidError naming the x that it rejects."""
     inputs, replicas, retired = served.info.inputs, served.follower.replicas, served.info.retired
-    terms = [request.terms for request in requests]
+    xs, terms = list[Any](), list[RequestTerms]()
+    for request in requests:
+        xs.append(request.x.value)
+        terms.append(request.terms)
     try:
-        return replicas.decide(inputs.stack([request.x.value for request in requests]), ids, terms, retired)
+        return replicas.decide(inputs.stack(xs), ids, terms, retired)
     except UnavailableError:
         raise
     except OnebitError:
@@ -291,7 +281,7 @@ def _choose(served: ServedTask, ids: list[str], requests: Sequence[ParsedRequest
         raise
 
 
-def _rows(
+def _build_rows(
     info: TaskInfo, ids: Sequence[str], requests: Sequence[ParsedRequest], choices: Choices, now: float
 ) -> list[DecisionRow]:
     """Return the log rows for the choices."""
@@ -319,7 +309,7 @@ def _rows(
                 propensity=propensity,
                 probabilities=content[number * width : (number + 1) * width],
                 x=request.x.stored,
-                among=encode_indices(places),
+                among=None if places is None else encode_indices(places),
                 complete=int(complete),
                 raw=None if isnan(raw) else raw,
                 confidence=None if isnan(confidence) else confidence,

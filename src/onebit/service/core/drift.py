@@ -47,7 +47,7 @@ class DriftDetector:
 
         A reward becomes a bit that is right with that probability, drawn from the number of the row.
         """
-        wrong = worth <= _share_of(seq)
+        wrong = worth <= _draw_for_row(seq)
         memory = self.memory = self.memory or list(initial(classes))
         usual = memory[USUAL]
         if memory[SUM] == 0.0:
@@ -85,7 +85,7 @@ class DriftDetector:
         return made
 
 
-def _share_of(seq: int) -> float:
+def _draw_for_row(seq: int) -> float:
     """Return a quasi-random number in [0, 1) for a row, a multiple of the golden ratio modulo 1."""
     return (seq * 0x9E3779B97F4A7C15 % 2**64 >> 11) / 2**53
 

@@ -20,9 +20,9 @@ from onebit.service.requests import FeedbackRequest
 from onebit.service.store.cache import CachedDecision, CachedFeedback, LatestFeedback
 from onebit.service.store.clock import Clock
 from onebit.service.store.errors import RowsTakenError
-from onebit.service.store.reader import Reader
+from onebit.service.store.reader import NO_END, Reader
 from onebit.service.store.rows import DecisionHead, DecisionRow, FeedbackRow, RevisionRow
-from onebit.service.store.submission import Submission
+from onebit.service.store.submission import Submission, Ticket
 from onebit.service.task import TaskInfo
 
 if TYPE_CHECKING:
@@ -52,27 +52,28 @@ def record_feedback(
     A single request raises if its decision is unknown or it contradicts earlier feedback. TaskChangedError is raised if the task changed meanwhile:
     then the requests must be validated again.
     """
-    words = [parse_feedback(served, request, "" if single else f"[{index}].") for index, request in enumerate(requests)]
-    ids = list(dict.fromkeys([request.id for request in requests]))
+    words, by_id = list[LatestFeedback | None](), dict[str, FeedbackRequest]()
+    for index, request in enumerate(requests):
+        words.append(parse_feedback(served, request, "" if single else f"[{index}]."))
+        by_id[request.id] = request
+    ids = list(by_id)
     if len(ids) < len(requests):
         _refuse_repeated(requests)
     is_current = not core.store.shared  # whether cached feedback is as in the log
     while True:
         forgets = served.forgets
         found = yield from find_decisions(core, served, ids)
-        unsettled = [
-            ticket
-            for one in found.values()
-            if one is not None
-            for ticket in (one.ticket, one.feedback_ticket)
-            if ticket is not None and not ticket.accepted
-        ]
+        unsettled = list[Ticket | None]()
+        for decision in found.values():
+            for ticket in () if decision is None else (decision.ticket, decision.feedback_ticket):
+                if ticket is not None and not ticket.accepted:
+                    unsettled.append(ticket)
         if unsettled:
-            yield from settle([*unsettled])
+            yield from settle(unsettled)
         elif not is_current and _rests_on_log(requests, found):
             is_current = True
             core.cache.remove(served.info.number, ids)
-        elif single and served.info.forgotten_at and found[ids[0]] is None:
+        elif single and found[ids[0]] is None:
             yield LookUp(lambda reader: refuse_forgotten(reader, served.info, ids))
             raise NotFoundError(f"there is no decision {ids[0]!r} in task {served.info.name!r}", "id")
         elif forgets == served.forgets:
@@ -113,8 +114,9 @@ def _judge_all(
     for request, word in zip(requests, meant, strict=True):
         decision = found[request.id]
         status, message = judge(info, request, word, decision, now)
-        if single and message:
-            _refuse_alone(status, message, request)
+        if single and message:  # in a batch, the status is the answer
+            answer = next((name for name in ANSWERS if getattr(request, name) is not None), "withdraw")
+            raise ConflictError(message, answer)
         answers.append(FeedbackOutcome(request.id, status, message))
         if status in WRITTEN:
             assert decision is not None
@@ -166,9 +168,10 @@ def submit_feedback(core: ServingCore, served: ServedTask, submission: Submissio
 
     If it is unknown whether the write succeeded, the next caller finds the truth in the log.
     """
-    decisions = [given.decision for given in (*submission.feedback, *submission.revisions)]
-    for decision in decisions:
-        decision.feedback_ticket = submission
+    decisions = list[CachedDecision]()
+    for given in (*submission.feedback, *submission.revisions):
+        given.decision.feedback_ticket = submission
+        decisions.append(given.decision)
     # A batch may be larger than the cache, which must hold all decisions with pending feedback.
     core.cache.add(decisions)
 
@@ -192,10 +195,16 @@ def find_decisions(core: ServingCore, served: ServedTask, ids: list[str]) -> Pla
     Others get a turn while a long list is looked up.
     """
     info, task, cache = served.info, served.info.number, core.cache
-    found = {identity: one for identity in ids if (one := cache.get(task, identity)) is not None}
-    if len(found) == len(ids):
-        return dict(found)
-    remembered, unread = list(found), [identity for identity in ids if identity not in found]
+    found, unread = dict[str, CachedDecision | None](), list[str]()
+    for identity in ids:
+        cached = cache.get(task, identity)
+        if cached is None:
+            unread.append(identity)
+        else:
+            found[identity] = cached
+    remembered = list(found)
+    if not unread:
+        return found
     while unread:
         for start in range(0, len(unread), AT_ONCE):
             if start:
@@ -355,11 +364,11 @@ def judge(
     if said.word.says(word):
         return "duplicate", ""
     return "conflict", (
-        f"decision {request.id!r} was said to be {_meaning(said.word, info)} before, and the first answer counts unless it is revised: give revise"
+        f"decision {request.id!r} was said to be {_describe_feedback(said.word, info)} before, and the first answer counts unless it is revised: give revise"
     )
 
 
-def _meaning(word: LatestFeedback, info: TaskInfo) -> str:
+def _describe_feedback(word: LatestFeedback, info: TaskInfo) -> str:
     """Describe feedback in words."""
     if word.reward is not None:
         return f"worth {word.reward:g}"
@@ -367,15 +376,8 @@ def _meaning(word: LatestFeedback, info: TaskInfo) -> str:
     return f"{'right' if word.right else 'wrong'}{named}"
 
 
-def _refuse_alone(status: Status, message: str, request: FeedbackRequest) -> None:
-    """Raise the error for a refused single feedback. In a batch, the status is the answer instead."""
-    if status == "unknown":
-        raise NotFoundError(message, "id")
-    answer = next((name for name in ANSWERS if getattr(request, name) is not None), "withdraw")
-    raise ConflictError(message, answer)
-
-
 def refuse_forgotten(reader: Reader, info: TaskInfo, ids: Sequence[str]) -> None:
     """Raise GoneError for forgotten decisions: they take no feedback, and their ids are never reused."""
-    for one in reader.forgotten(info, ids):
-        raise GoneError(f"decision {one!r} of task {info.name!r} was forgotten", "id")
+    now = reader.task(info.number, NO_END)  # another node may just have forgotten them
+    for identity in [] if now is None else reader.forgotten(now, ids):
+        raise GoneError(f"decision {identity!r} of task {info.name!r} was forgotten", "id")

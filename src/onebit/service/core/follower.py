@@ -13,26 +13,27 @@ import logging
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
-from itertools import groupby
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-import numpy as np
-
-from onebit.contract.candidates import pack_candidates
+from onebit.contract.validation import ClassName
 from onebit.errors import InputError, OnebitError
-from onebit.learner.decision import Decision
 from onebit.learner.learner import Learner
+from onebit.service.core.lessons import teach_events
 from onebit.service.core.replicas import Replicas
 from onebit.service.core.statistics import Statistics
-from onebit.service.core.trainee import CHUNK, Revisions, Trainee, learn_answer, learn_logged, read_first_classes
+from onebit.service.inputs import Inputs
 from onebit.service.store.queries import DecisionSummary, Event, check_events
-from onebit.service.store.reader import Reader
+from onebit.service.store.reader import NO_END, Reader
 from onebit.service.store.rows import NAMES, BadRecordError, Expected
 from onebit.service.store.snapshots import Packed, Snapshot, Snapshots, decode_snapshot, pack_snapshot
 from onebit.service.task import build_learner
 
 LOG = logging.getLogger("onebit.service")
+CHUNK = 1000  # records read and learnt at a time
+NEAR = (
+    1000  # records behind the end of the log at which a learner that was trained, or has learnt revisions, takes over
+)
 MOST_ANNOUNCED = 256  # most announcements kept; later rows are added to the last one
 Record = TypeVar("Record", DecisionSummary, Event)
 
@@ -42,6 +43,35 @@ class Announcement(NamedTuple):
 
     last: int
     rows: int
+
+
+class Revisions:
+    """The revisions of a task up to a log position (`horizon`), and whether all of them are learnt."""
+
+    def __init__(self, expected: Expected, horizon: int) -> None:
+        self._expected = expected
+        self.horizon = horizon
+        self.missed_from: int | None = None  # first feedback that was learnt before it was revised
+
+    def read(self, reader: Reader, upto: int, learnt: int) -> int:
+        """Read the revisions up to `upto`, and return their number.
+
+        Those of feedback up to position `learnt` are recorded as missed, since that feedback is already learnt.
+        """
+        count = 0
+        while self.horizon < upto:
+            revisions = reader.revised(self._expected, self.horizon, upto, CHUNK)
+            for revision in revisions:
+                if revision.feedback <= learnt:
+                    self.note_missed(revision.feedback)
+            count += len(revisions)
+            self.horizon = revisions[-1].seq if len(revisions) == CHUNK else upto
+        return count
+
+    def note_missed(self, feedback: int | None) -> None:
+        """Record that a revision of this feedback is not in what was learnt; ignore None."""
+        if feedback is not None:
+            self.missed_from = feedback if self.missed_from is None else min(feedback, self.missed_from)
 
 
 class LogFollower:
@@ -83,7 +113,8 @@ class LogFollower:
         self.snapshot_error: str | None = None  # why the last snapshot failed
         self.failing: str | None = None  # why the task is quarantined
         self.left = False  # whether the task is no longer served
-        self.trainees: dict[int, Trainee] = {}  # learners that will take over, by generation
+        self.is_training = False  # whether its learner is in training, and decides nothing yet
+        self.trainees: dict[int, LogFollower] = {}  # learners that will take over, by generation
 
     @classmethod
     def start(cls, expected: Expected, snapshots: Snapshots, reader: Reader, last: int, copies: int = 2) -> LogFollower:
@@ -99,16 +130,40 @@ class LogFollower:
         if found is None:
             seq, _, detail = reader.changes(expected, 0, last)[0]
             learner = build_learner(detail, detail["classes"], expected.inputs)
-            replicas = Replicas(learner, 1, copies)
-            made = cls(expected, replicas, Statistics(len(learner.classes)), seq, snapshots)
+            follower = cls(expected, Replicas(learner, 1, copies), Statistics(len(learner.classes)), seq, snapshots)
         else:
-            replicas = Replicas(found.learner, found.generation, copies)
-            made = cls(expected, replicas, found.statistics, found.position, snapshots)
-            made.revisions.horizon = found.revised
-            made.snapshot_position = found.position
-            made.snapshot_time -= found.age_s
-        made.began_at = last
-        return made
+            follower = cls._resume(expected, found, snapshots, copies)
+        follower.began_at = last
+        return follower
+
+    @classmethod
+    def _resume(cls, expected: Expected, found: Snapshot, snapshots: Snapshots, copies: int) -> LogFollower:
+        """Continue from a snapshot."""
+        replicas = Replicas(found.learner, found.generation, copies)
+        follower = cls(expected, replicas, found.statistics, found.position, snapshots)
+        follower.revisions.horizon = found.revised
+        follower.snapshot_position = found.position
+        follower.snapshot_time -= found.age_s
+        return follower
+
+    @classmethod
+    def begin_training(
+        cls,
+        expected: Expected,
+        detail: dict[str, Any],
+        snapshots: Snapshots,
+        reader: Reader,
+        build: Callable[[dict[str, Any], list[ClassName], Inputs], Learner],
+    ) -> LogFollower:
+        """Begin to train the learner of a change from the first row of the log, with the classes of that time.
+
+        It learns what other learners decided, also what they did not learn themselves in mode log-only.
+        """
+        classes = reader.changes(expected, 0, NO_END)[0].detail["classes"]
+        replicas = Replicas(build(detail, classes, expected.inputs), detail["generation"], copies=1)
+        follower = cls(expected, replicas, Statistics(len(classes)), 0, snapshots)
+        follower.began_at, follower.is_training = reader.last(), True
+        return follower
 
     def announce(self, last: int, count: int) -> None:
         """Announce `count` new rows up to position `last`. Always call it on the same thread."""
@@ -144,11 +199,12 @@ class LogFollower:
         """
         if "revisions" in tables:
             learnt = end if self._ahead else self.position
-            self.records += self.revisions.hear(reader, max(end, revised), learnt)
+            self.records += self.revisions.read(reader, max(end, revised), learnt)
         self.revisions.horizon = max(end, self.revisions.horizon)
         while self.position < end and not gives_up():
             upto = end
-            played = reader.played(self.expected, self.position, upto, CHUNK) if "decisions" in tables else []
+            counts_decisions = "decisions" in tables and not self.is_training
+            played = reader.played(self.expected, self.position, upto, CHUNK) if counts_decisions else []
             if len(played) == CHUNK:
                 upto = played[-1].seq
             none: tuple[list[Event], bool] = ([], False)
@@ -162,24 +218,43 @@ class LogFollower:
                 played = [record for record in played if record.seq <= upto]
             changes = reader.changes(self.expected, self.position, upto) if "changes" in tables else []
             for change in changes:
-                if change.kind == "learner":
+                if change.kind == "learner" and change.detail["generation"] > self.replicas.generation:
                     self._train(change.seq, change.detail, reader)
             # A decision may name a class that was added just before it.
             cuts = [*(change.seq for change in changes), upto]
             for index, cut in enumerate(cuts):
-                self._take(self._within(played, cut), self._within(events, cut))
+                self._count_and_learn(self._select_records(played, cut), self._select_records(events, cut))
                 if index < len(changes):
-                    self._change(*changes[index])
+                    self._apply_change(*changes[index])
                 self.position = cut
             self.records += len(played) + len(events) + len(changes)
 
-    def _within(self, records: list[Record], cut: int) -> list[Record]:
+    def approach(
+        self, reader: Reader, last: Callable[[], int], gives_up: Callable[[], bool], least: int = CHUNK
+    ) -> Iterator[None]:
+        """Follow until close to the end of the log, which `last` returns, and yield between two parts.
+
+        A part is half of the remaining way, but at least `least` rows. Stop early if rows arrive as fast as they are followed: then whoever pauses the others
+        follows the rest. Rows that existed at the beginning are always followed here, so that a bad row among them ends this and not the task.
+        """
+        end = behind = last()
+        while not gives_up():
+            while self.position < end and not gives_up():
+                upto = self.position + max(least, (end - self.position) // 2)
+                self.follow(reader, min(upto, end), revised=end, gives_up=gives_up)
+                if self.position < end:
+                    yield
+            before, behind, end = behind, last() - end, last()
+            if behind <= NEAR or behind > before / 2:
+                return
+
+    def _select_records(self, records: list[Record], cut: int) -> list[Record]:
         """Return the records after the current position, up to `cut`."""
         if not records or (records[0].seq > self.position and records[-1].seq <= cut):
             return records
         return [record for record in records if self.position < record.seq <= cut]
 
-    def _take(self, played: Sequence[DecisionSummary], events: list[Event]) -> None:
+    def _count_and_learn(self, played: Sequence[DecisionSummary], events: list[Event]) -> None:
         classes = len(self.replicas.resting.classes)
         self.expected.check("decisions", played, classes)
         check_events(self.expected, events, classes)
@@ -199,107 +274,44 @@ class LogFollower:
 
     def learn(self, events: Sequence[Event]) -> None:
         """Teach those of the events that are to be learnt."""
-        taught = [event for event in events if event.learn and event.counts]
-        if len(taught) == 1:
-            self._teach(taught, self._is_own(taught[0]))
-            return
-        for (own, _), run in groupby(taught, lambda event: (self._is_own(event), event.candidates is None)):
-            self._teach(list(run), own)
-
-    def _teach(self, events: list[Event], own: bool) -> None:
-        refused = self.replicas.teach(self._batch(events, own))
-        if refused:
-            self.statistics.count_refusals(refused)
-
-    def _is_own(self, event: Event) -> bool:
-        """Return True if the decision was made by this learner and its notes fit the label that was played."""
-        if event.decision.generation != self.replicas.generation:
-            return False
-        return event.shown in (None, event.decision.label) or not self.replicas.resting.runtime.rule.notes_the_label
-
-    def _batch(self, events: list[Event], own: bool) -> Callable[[Learner], int]:
-        """Return a function that teaches these events to a learner and returns how many were rejected."""
-        if not own:
-            return lambda learner: sum(not learn_logged(learner, self.expected.inputs, event) for event in events)
-        if len(events) == 1 and self.replicas.copies == 1:  # with two copies a batch is faster, since x is read once
-            return lambda learner: self._learn_one(learner, events[0])
-        rows = self.expected.inputs.stack([event.x for event in events])
-        ids = [event.decision.id for event in events]
-        choices = np.array([_choice(event) for event in events], dtype=np.float64)  # None becomes NaN
-        right = np.array([event.right for event in events], dtype=bool)
-        sets = [found for event in events if (found := event.candidates) is not None]
-        among = pack_candidates(sets, [bool(event.decision.complete) for event in events]) if sets else None
-        graded = any(event.reward is not None for event in events)
-        rewards = [event.worth for event in events] if graded else None
-        truths = np.array([-1 if event.truth is None else event.truth for event in events], dtype=np.int64)
-        batch = self.replicas.resting.runtime.batch(
-            rows, ids, choices, right, among=among, rewards=rewards, truths=truths if (truths >= 0).any() else None
-        )
-
-        def teach(learner: Learner) -> int:
-            try:
-                learner.runtime.learn_batch(batch)
-            except OnebitError:
-                if len(events) == 1:
-                    return 1
-                # One event was rejected, so none of the batch was learnt: learn the others one by one.
-                return sum(self._batch([event], own)(learner) for event in events)
-            return 0
-
-        return teach
-
-    def _learn_one(self, learner: Learner, event: Event) -> int:
-        """Teach one event, much faster than as a batch; return 1 if it was rejected, else 0."""
-        label, greedy, weight, note, second_note, propensity, *surety = _choice(event)
-        classes, found = learner.classes, event.candidates
-        among = None if found is None else tuple(classes[place] for place in found)
-        (x,) = self.expected.inputs.stack([event.x])
-        runtime = learner.runtime
-        decision = Decision(
-            *(event.decision.id, classes[label], propensity, classes[greedy], weight, (note, second_note), x),
-            *(runtime.ledger.moment, runtime.identity, among, bool(event.decision.complete), None, *surety),
-        )
-        try:
-            learn_answer(learner, decision, event)
-        except OnebitError:
-            return 1
-        return 0
+        taught = [event for event in events if event.counts and (event.learn or self.is_training)]
+        rejected = teach_events(self.replicas, self.expected.inputs, taught)
+        if rejected:
+            self.statistics.count_refusals(rejected)
 
     def _train(self, seq: int, detail: dict[str, Any], reader: Reader) -> None:
         """Train the learner that takes over at `seq`. It depends on the log alone, so may be done ahead."""
         generation = detail["generation"]
         if generation not in self.trainees:
-            self.trainees[generation] = self._trainee(seq, detail, reader)
-        while not self.trainees[generation].advance(reader, seq, self.revisions.horizon):
-            pass
+            self.trainees[generation] = self._find_trained(generation, seq, reader) or LogFollower.begin_training(
+                self.expected, detail, self.snapshots, reader, build_learner
+            )
+        self.trainees[generation].follow(reader, seq, revised=self.revisions.horizon)
 
-    def _trainee(self, seq: int, detail: dict[str, Any], reader: Reader) -> Trainee:
-        """Return a learner to train: one kept by another node if it is still current, else a new one."""
-        trained = self.snapshots.find_trained(detail["generation"], reader)
-        if trained is not None and trained.position <= seq:
-            kept = Trainee.from_snapshot(trained, self.expected)
-            kept.revisions.hear(reader, self.revisions.horizon, kept.position)
-            if kept.revisions.missed_from is None:
-                return kept
-        return Trainee(
-            build_learner(detail, read_first_classes(reader, self.expected), self.expected.inputs), self.expected
-        )
+    def _find_trained(self, generation: int, upto: int, reader: Reader) -> LogFollower | None:
+        """Return the learner that the leader of the nodes has trained to take over, if it is still current."""
+        trained = self.snapshots.find_trained(generation, reader)
+        if trained is None or trained.position > upto:
+            return None
+        trainee = LogFollower._resume(self.expected, trained, self.snapshots, copies=1)
+        trainee.is_training = True
+        trainee.revisions.read(reader, self.revisions.horizon, trainee.position)
+        return trainee if trainee.revised_from is None else None
 
-    def _change(self, seq: int, kind: str, detail: dict[str, Any]) -> None:
+    def _apply_change(self, seq: int, kind: str, detail: dict[str, Any]) -> None:
         if kind == "changed":
             forgotten = detail.get("forgotten")
             if forgotten is not None and seq > self.began_at:
                 # Forgotten rows are unlearnt like revised ones. If what was learnt is kept, replay starts at the state
                 # that has it, since this node may not have read the rows before they were deleted.
-                self.revisions.miss(forgotten["first"])
+                self.revisions.note_missed(forgotten["first"])
             for name in detail.get("add_classes", []):
                 self.statistics.add_class()
                 self.replicas.teach(lambda learner, name=name: learner.add_class(name) or 0)  # type: ignore[misc]
-        elif kind == "learner":
-            generation = detail["generation"]
-            trained = self.trainees.pop(generation)
-            self.replicas = Replicas(trained.learner, generation, self.replicas.copies)
-            self.revisions.miss(trained.revisions.missed_from)
+        elif kind == "learner" and detail["generation"] in self.trainees:
+            trained = self.trainees.pop(detail["generation"])
+            self.replicas = Replicas(trained.replicas.resting, detail["generation"], self.replicas.copies)
+            self.revisions.note_missed(trained.revised_from)
             self.records_at_snapshot = self.snapshot_tried = -math.inf  # a snapshot is due at once
 
     def adopt(self, new: LogFollower, reader: Reader) -> None:
@@ -316,28 +328,11 @@ class LogFollower:
         revised = self.revisions.horizon
         mark = reader.mark(self.expected.task, self.position, revised)
         then = reader.task(self.expected.task, self.position)
-        assert mark is not None
-        if then is None:
-            raise InputError("the changes of its task in the log cannot be read any more")
+        if mark is None or then is None:
+            raise InputError("the rows of its task in the log cannot be read any more")
         learner, generation = self.replicas.resting, self.replicas.generation
         retired = tuple(then.retired)
         return pack_snapshot(Snapshot(learner, generation, self.position, revised, mark, self.statistics, retired))
-
-
-def _choice(event: Event) -> tuple[Any, ...]:
-    """Return the choice of an event as `learn_rows` expects it.
-
-    If something else was shown than the label, the choice has the propensity of what was shown.
-    """
-    label, propensity = event.played
-    weight = event.decision.weight if event.shown is None else propensity
-    # The confidence is that in the learner's own label.
-    surety = (
-        (event.decision.raw, event.decision.confidence, event.decision.sure)
-        if label == event.decision.label
-        else (None, None, None)
-    )
-    return label, event.decision.greedy, weight, event.decision.note, event.decision.second_note, propensity, *surety
 
 
 def quarantine(task: str, error: Exception, position: int) -> str:

@@ -13,7 +13,6 @@ from contextlib import AbstractContextManager, closing
 from onebit.errors import OnebitError
 from onebit.service.core.follower import LogFollower
 from onebit.service.core.served_task import ServedTask
-from onebit.service.core.trainee import NEAR
 from onebit.service.errors import UnavailableError
 from onebit.service.store.base import Store
 from onebit.service.store.errors import LogError
@@ -104,7 +103,7 @@ class LearnerThread:
         """
         follower = self.tasks.pop(task).follower
         follower.left = True
-        self._keep_last(follower, reader)
+        self._queue_last_snapshot(follower, reader)
         written = threading.Event()
         self._packed.put(written)
         return written
@@ -114,7 +113,7 @@ class LearnerThread:
         last, ending = 0, False
         behind: dict[int, set[str]] = {}  # tasks, and the tables in which they have new records
         while not ending:
-            last, ending = self._hear(last, behind)
+            last, ending = self._collect_news(last, behind)
             try:
                 reader = reader or self._store.reader()
                 with self._alone():
@@ -128,10 +127,10 @@ class LearnerThread:
         if reader is None:
             return
         for served in list(self.tasks.values()):
-            self._keep_last(served.follower, reader)
+            self._queue_last_snapshot(served.follower, reader)
         reader.close()
 
-    def _hear(self, last: int, behind: dict[int, set[str]]) -> tuple[int, bool]:
+    def _collect_news(self, last: int, behind: dict[int, set[str]]) -> tuple[int, bool]:
         """Wait for announcements and collect them in `behind`; return the last position, and True at the end."""
         try:
             news = self._news.get(timeout=RETRY_S if behind else None)
@@ -179,7 +178,7 @@ class LearnerThread:
                 follower.revising = True
                 self._revised.put(follower)
         elif not follower.writing and self._store.lease is not None and self._is_due(follower):
-            self._keep(follower, reader)
+            self._queue_snapshot(follower, reader)
 
     def _is_due(self, follower: LogFollower) -> bool:
         """Return True if a snapshot is due, judging by the rows and the time since the last."""
@@ -187,7 +186,7 @@ class LearnerThread:
             return False
         return time.monotonic() - follower.snapshot_tried >= follower.writing_s / WRITING_SHARE
 
-    def _keep(self, follower: LogFollower, reader: Reader) -> None:
+    def _queue_snapshot(self, follower: LogFollower, reader: Reader) -> None:
         """Queue a snapshot for writing; a failure is logged, and the next snapshot makes up for it."""
         try:
             self._packed.put((follower, follower.snapshot(reader), True))
@@ -197,11 +196,11 @@ class LearnerThread:
         follower.writing = True
         follower.records_at_snapshot = follower.records
 
-    def _keep_last(self, follower: LogFollower, reader: Reader) -> None:
+    def _queue_last_snapshot(self, follower: LogFollower, reader: Reader) -> None:
         """Queue a snapshot for the next start, unless revisions are pending: the next start learns them."""
         known = follower.failing is None and follower.revised_from is None
         if follower.position > follower.snapshot_position and known and self._store.lease is not None:
-            self._keep(follower, reader)
+            self._queue_snapshot(follower, reader)
 
     def _write(self) -> None:
         while (one := self._packed.get()) is not None:
@@ -259,7 +258,12 @@ class LearnerThread:
                 )
                 has_taken_over = False
                 while not has_taken_over and not self._is_useless(follower):
-                    self._approach(follower, new, reader)
+                    for _ in new.approach(
+                        reader, reader.last, lambda: self._is_useless(follower), self._snapshot_every
+                    ):
+                        # For later revisions, in place of the outdated snapshots.
+                        if new.revised_from is None and self._store.lease is not None:
+                            self._packed.put((follower, new.snapshot(reader), False))
                     has_taken_over = self._take_over(follower, new, reader, began)
         except (LogError, MemoryError, UnavailableError) as error:  # temporary errors
             follower.revising_error = str(error) or type(error).__name__
@@ -272,22 +276,6 @@ class LearnerThread:
         follower.revising_error = None
         self._followed()
         return True
-
-    def _approach(self, follower: LogFollower, new: LogFollower, reader: Reader) -> None:
-        """Replay the log until close to its end.
-
-        Each time the replay has gone half of the remaining way, a snapshot is written for later revisions, in place of the outdated ones.
-        """
-        behind = NEAR + 1
-        while behind > NEAR and not self._is_useless(follower):
-            end = reader.last()
-            while new.position < end and not self._is_useless(follower):
-                upto = new.position + max(self._snapshot_every, (end - new.position) // 2)
-                new.follow(reader, min(upto, end), revised=end, gives_up=lambda: self._is_useless(follower))
-                is_whole = new.revised_from is None and not self._is_useless(follower)
-                if new.position < end and is_whole and self._store.lease is not None:
-                    self._packed.put((follower, new.snapshot(reader), False))
-            behind = reader.last() - end
 
     def _take_over(self, follower: LogFollower, new: LogFollower, reader: Reader, began: float) -> bool:
         """Let the result of a replay take over; return False if that would train a learner here, which takes long."""

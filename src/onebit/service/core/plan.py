@@ -40,23 +40,17 @@ def settle(tickets: list[Ticket | None]) -> Plan[None]:
                 yield ticket
 
 
-class HeavyWork:
+class HeavyWork(asyncio.Lock):
     """A fair lock around pieces of heavy work: `async with heavy_work:`.
 
     Pieces run one at a time, in the order of arrival; between two of them the event loop serves small requests.
     """
 
-    def __init__(self) -> None:
-        self._lock = asyncio.Lock()
-
-    async def __aenter__(self) -> None:
-        await self._lock.acquire()
-
     async def __aexit__(self, *_: object) -> None:
         try:
             await asyncio.sleep(0)
         finally:
-            self._lock.release()
+            self.release()
 
 
 async def run_plan(plan: Plan[T], inquiry: Inquiry, heavy_work: HeavyWork) -> T:
@@ -71,10 +65,10 @@ async def run_plan(plan: Plan[T], inquiry: Inquiry, heavy_work: HeavyWork) -> T:
                     wait = plan.send(None)
             step, value = plan.send, None
             try:
-                if isinstance(wait, Ticket):
-                    await finished(wait)
-                else:
+                if isinstance(wait, LookUp):
                     value = await inquiry.of(wait.query)
+                else:
+                    await finished(wait)
             except Exception as error:
                 step, value = plan.throw, error
     except StopIteration as end:
@@ -94,4 +88,5 @@ async def finished(ticket: Ticket) -> None:
 
         ticket.add_done_callback(tell)
         await done
-    ticket.refuse()
+    if ticket.error is not None:
+        raise ticket.error

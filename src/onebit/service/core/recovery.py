@@ -75,8 +75,7 @@ def bring_up_task(core: ServingCore, info: TaskInfo, reader: Reader, copies: int
     follower.records, follower.records_at_snapshot = 0, -follower.records
     served = ServedTask(info, follower)
     if info.deadline_s is not None and info.silence != "nothing":
-        waiting = reader.first_unanswered(info.number, info.silence_since)
-        served.swept_to = last if waiting is None else waiting - 1
+        served.skip_answered(reader, last)
     LOG.info(
         f"task {info.name} is ready",
         extra={

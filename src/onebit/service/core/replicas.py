@@ -61,17 +61,12 @@ class Replicas:
             if learner.runtime.lock.acquire(blocking=False):  # otherwise the copies have just been swapped
                 break
         try:
-            among = _sets(learner, terms, retired)
-            # Retired classes are never right.
-            complete = [
-                places is not None and (one.complete or one.among is None)
-                for one, places in zip(terms, among, strict=True)
-            ]
+            among, complete = _candidates(learner, terms, retired)
             if len(ids) == 1 and among[0] is None and terms[0].sure is None and terms[0].risk is None:
                 learner.runtime.decide_one(rows[0], ids[0])  # the common case, in a third of the time
                 numbers = learner.runtime.model.choice.copy()
             else:
-                numbers = _decided(learner, rows, ids, terms, among, complete)
+                numbers = _decide_rows(learner, rows, ids, terms, among, complete)
             return Choices(numbers, self.generation, learner.learnt, among, complete)
         finally:
             learner.runtime.lock.release()
@@ -109,17 +104,28 @@ class Replicas:
         return self._front.learnt
 
 
-def _sets(learner: Learner, terms: Sequence[RequestTerms], retired: Collection[ClassName]) -> list[Places | None]:
-    """Return the playable classes of each row; None for all classes that the learner knows."""
-    classes, gone = len(learner.classes), frozenset(retired)
-    playable = tuple(place for place, name in enumerate(learner.classes) if name not in gone) if gone else None
-    found = [playable if one.among is None else one.among for one in terms]
-    if any(places is not None and places[-1] >= classes for places in found):
-        raise UnavailableError("among has a class that is being added at this moment; the request may be sent again")
-    return [None if places is None or len(places) == classes else places for places in found]
+def _candidates(
+    learner: Learner, terms: Sequence[RequestTerms], retired: Collection[ClassName]
+) -> tuple[list[Places | None], list[bool]]:
+    """Return the playable classes of each row, None for all, and whether the right class is known to be among them."""
+    among, complete = list[Places | None](), list[bool]()
+    classes, gone = learner.runtime.names.names, frozenset(retired)
+    playable = tuple([place for place, name in enumerate(classes) if name not in gone]) if gone else None
+    for request in terms:
+        places = playable if request.among is None else request.among
+        if places is not None and places[-1] >= len(classes):
+            raise UnavailableError(
+                "among has a class that is being added at this moment; the request may be sent again"
+            )
+        if places is not None and len(places) == len(classes):
+            places = None
+        among.append(places)
+        # Retired classes are never right.
+        complete.append(places is not None and (request.complete or request.among is None))
+    return among, complete
 
 
-def _decided(
+def _decide_rows(
     learner: Learner,
     rows: Any,
     ids: Sequence[str],
@@ -145,5 +151,5 @@ def _decided(
         order += some
         kept = rows[some] if isinstance(rows, np.ndarray) else [rows[row] for row in some]
         picked = ([given[row] for row in some] for given in (ids, terms, among, complete))
-        parts.append(_decided(learner, kept, *picked))  # type: ignore[arg-type]
+        parts.append(_decide_rows(learner, kept, *picked))  # type: ignore[arg-type]
     return np.concatenate(parts)[np.argsort(order)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from onebit.contract.confidence_sequence import overshoot
@@ -12,18 +12,25 @@ from onebit.service.core.follower import LogFollower
 from onebit.service.errors import InvalidError
 from onebit.service.replies import Task, Training
 from onebit.service.store.clock import rfc3339
+from onebit.service.store.reader import Reader
 from onebit.service.store.submission import Assumptions
 from onebit.service.task import TaskInfo, class_texts
 
 
 @dataclass
 class TrainingProgress:
-    """Progress of training a learner that is to take over; the training thread updates `done`."""
+    """Progress of training a learner that is to take over."""
 
     learner: str
-    done: int
-    of: int
+    of: int  # feedbacks in the log at the beginning
+    follower: LogFollower | None = None  # of the learner in training, once it is compiled; None on other nodes
     error: str | None = None
+
+    @property
+    def view(self) -> Training:
+        """The progress as a part of the reply that describes the task."""
+        done = 0 if self.follower is None else self.follower.statistics.received
+        return Training(self.learner, done, self.of, self.error)
 
 
 class ServedTask:
@@ -73,10 +80,15 @@ class ServedTask:
             )
         return index
 
+    def skip_answered(self, reader: Reader, last: int) -> None:
+        """Let sweeps for deadlines begin at the first decision without feedback in a log that ends at `last`."""
+        after = max(self.swept_to, self.info.silence_since)
+        unanswered = reader.first_unanswered(self.info.number, after)
+        self.swept_to = max(after, last if unanswered is None else unanswered - 1)
+
     def begin_training(self, learner: str) -> TrainingProgress:
         """Show that a learner is being trained from the log of the task."""
-        counts = self.follower.statistics
-        self.training = TrainingProgress(learner, 0, counts.count("feedback") + counts.count("late"))
+        self.training = TrainingProgress(learner, self.follower.statistics.received)
         return self.training
 
     def has_followed(self, seq: int) -> bool:
@@ -97,7 +109,7 @@ def describe_task(served: ServedTask) -> Task:
         generation=info.generation,
         learnt=follower.replicas.learnt,
         position=follower.position,
-        training=None if served.training is None else Training(**asdict(served.training)),
+        training=None if served.training is None else served.training.view,
     )
 
 

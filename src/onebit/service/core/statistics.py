@@ -150,15 +150,16 @@ class Statistics:
         newest = max(self._seconds, default=0)
         return [(second, counts) for second, counts in sorted(self._seconds.items()) if second > newest - SECONDS]
 
-    def count(self, name: str) -> int:
-        """Return a count by name."""
-        return self._counts[name]
+    @property
+    def received(self) -> int:
+        """Number of feedbacks, late ones included."""
+        return self._counts["feedback"] + self._counts["late"]
 
     def by_class(self, classes: Sequence[ClassName], first: int, count: int) -> list[dict[str, Any]]:
         """Return `count` classes from `first` on, in the form of `replies.ClassStats`."""
         with self._lock:
             counts = self._classes[:, first : first + count].T.tolist()
-        return [_of_class(name, *of_class) for name, of_class in zip(classes[first:], counts, strict=False)]
+        return [_describe_class(name, *of_class) for name, of_class in zip(classes[first:], counts, strict=False)]
 
     def summarize(self, window: int, now: float) -> dict[str, Any]:
         """Return everything but the classes, which may be many, in the form of `replies.Stats`."""
@@ -269,7 +270,7 @@ def _divide(part: float, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-def _of_class(name: ClassName, played: int, heard: int, right: int) -> dict[str, Any]:
+def _describe_class(name: ClassName, played: int, heard: int, right: int) -> dict[str, Any]:
     rate, low, high = _share(right, heard)
     return {
         "name": name,

@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from concurrent.futures import Future
+from typing import ParamSpec, TypeVar
 
 NAME = "onebit-work"
 Arguments = ParamSpec("Arguments")
@@ -18,25 +19,17 @@ async def in_thread(work: Callable[Arguments, Result], *given: Arguments.args, *
 
     The process does not wait for the thread at exit: compilation cannot be interrupted, and its result can be built again.
     """
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[Result] = loop.create_future()
-
-    def settle(how: Callable[[Any], None], what: Any) -> None:
-        if not done.done():  # the waiting caller may have left
-            how(what)
+    done: Future[Result] = Future()
+    done.set_running_or_notify_cancel()  # from now on it is not cancelled with the caller
 
     def run() -> None:
-        how: Callable[[Any], None]
-        what: Any
         try:
-            how, what = done.set_result, work(*given, **named)
+            done.set_result(work(*given, **named))
         except BaseException as error:
-            how, what = done.set_exception, error
-        with contextlib.suppress(RuntimeError):  # the loop has ended, and so has the waiting caller
-            loop.call_soon_threadsafe(settle, how, what)
+            done.set_exception(error)
 
     threading.Thread(target=run, name=NAME, daemon=True).start()
-    return await done
+    return await asyncio.wrap_future(done)
 
 
 def some_work() -> bool:

@@ -11,21 +11,22 @@ import contextlib
 import json
 import logging
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from onebit.errors import OnebitError
+from onebit.service.core.follower import LogFollower
 from onebit.service.core.served_task import ServedTask, TrainingProgress
 from onebit.service.core.task_changes import require_fit
 from onebit.service.core.threads import in_thread
-from onebit.service.core.trainee import Trainee, read_first_classes
 from onebit.service.errors import ConflictError, NotFoundError, UnavailableError, UnfinishedError
 from onebit.service.store.errors import LogError, StaleError
+from onebit.service.store.submission import Assumptions
 from onebit.service.task import TaskInfo
 
 if TYPE_CHECKING:
-    from onebit.service.service import Service
+    from onebit.service.admin import TaskAdmin
 
 LOG = logging.getLogger("onebit.service")
 RETRY_S = 0.5  # before a failed read or write of the log is retried
@@ -36,8 +37,8 @@ MOST_STARTS = 5  # starts of the service during one training: the training itsel
 class Trainers:
     """The trainings under way, on one event loop."""
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
+    def __init__(self, admin: TaskAdmin) -> None:
+        self._admin = admin
         self._under_way: dict[tuple[int, str], asyncio.Task[None]] = {}  # by task and learner
 
     def stop(self) -> None:
@@ -47,7 +48,7 @@ class Trainers:
 
     def resume(self) -> None:
         """Resume the trainings that the previous run, or the previous leader, left unfinished."""
-        for served in self._service.served.values():
+        for served in self._admin.served.values():
             if served.info.training is not None:
                 self.begin(served, served.info.training, None, again=True)
 
@@ -60,7 +61,7 @@ class Trainers:
             self.begin(served, request, None)
         elif "training" in detail and served.training is not None:
             served.training.error = detail.get("training_error")
-        self._service.progress.wake()
+        self._admin.progress.wake()
 
     def begin(self, served: ServedTask, request: dict[str, Any], token: str | None, again: bool = False) -> None:
         """Train a requested learner unless that is under way; on a follower node, only show its progress."""
@@ -68,19 +69,10 @@ class Trainers:
         if key in self._under_way:
             return
         served.begin_training(request["learner"])
-        if self._service.store.lease is not None:
+        if self._admin.store.lease is not None:
             training = asyncio.create_task(self._train(served, request, token, again))
             self._under_way[key] = training
             training.add_done_callback(lambda _: self._under_way.pop(key, None))
-
-    async def _count_start(self, served: ServedTask, request: dict[str, Any]) -> None:
-        """Log another start of the training; raise OnebitError if the service ended during too many."""
-        if request["starts"] == MOST_STARTS:
-            raise OnebitError(
-                f"its training was begun {MOST_STARTS} times, and the service has ended each time before it was done"
-            )
-        counted = {"training": {**request, "starts": request["starts"] + 1}}
-        await self._log_training(served, request, "changed", counted, None)
 
     async def _train(self, served: ServedTask, request: dict[str, Any], token: str | None, again: bool) -> None:
         training, info = served.training, served.info
@@ -89,21 +81,28 @@ class Trainers:
         ended = threading.Event()
         try:
             if again:
-                await self._count_start(served, request)
-            trainee = await self._read(served, request, self._new_trainee, detail, info)
-            await self._read(served, request, self._train_near, trainee, training, ended)
-            if self._service.store.shared:
-                await in_thread(self._hand_over, served, trainee, detail["generation"])
+                if request["starts"] == MOST_STARTS:
+                    raise OnebitError(
+                        f"its training was begun {MOST_STARTS} times, and the service has ended each time before it was done"
+                    )
+                await self._log(served, request, {"training": {**request, "starts": request["starts"] + 1}})
+            trainee = await self._insist(served, request, lambda: in_thread(self._begin, served, detail))
+            training.follower = trainee
+            await self._insist(served, request, lambda: in_thread(self._train_near, trainee, ended))
+            if self._admin.store.shared:
+                await in_thread(self._hand_over, served, trainee)
 
-            async def check_fit() -> None:
-                await in_thread(require_fit, trainee.learner, detail, info)
-                served.follower.trainees[detail["generation"]] = trainee
+            async def take_over() -> int:
+                async with self._leading(served) as assumptions:
+                    await in_thread(require_fit, trainee.replicas.resting, detail, info)
+                    served.follower.trainees[detail["generation"]] = trainee
+                    return await self._admin.log_change(served, assumptions, "learner", detail, token)
 
-            seq = await self._log_training(served, request, "learner", detail, token, check_fit)
-            await self._service.progress.until(lambda: served.has_followed(seq))
+            seq = await self._insist(served, request, take_over)
+            await self._admin.progress.until(lambda: served.has_followed(seq))
             if served.follower.failing is not None:
                 raise OnebitError(served.follower.failing)
-            served.training = None
+            _end(served, training)
             LOG.info(
                 f"task {info.name}: {detail['learner']} took over",
                 extra={"event": "learner-switched", "task": served.info.name, "learner": detail["learner"]},
@@ -111,99 +110,89 @@ class Trainers:
         except Exception as error:
             served.follower.trainees.pop(detail["generation"], None)
             if info.generation >= detail["generation"]:  # it took over after all, or another node's learner did
-                served.training = None
+                _end(served, training)
             elif _is_wanted(info, request):
-                await self._log_failed(served, training, request, str(error) or type(error).__name__)
+                training.error = str(error) or type(error).__name__
+                LOG.error(f"a learner could not take over: {training.error}", extra={"event": "switch-failed"})
+                with contextlib.suppress(
+                    NotFoundError, ConflictError
+                ):  # the task was deleted, or another node was faster
+                    # So that the next start does not try again.
+                    await self._log(served, request, {"training": None, "training_error": training.error})
         finally:
             ended.set()
-            self._service.progress.wake()
+            self._admin.progress.wake()
 
-    async def _log_failed(
-        self, served: ServedTask, training: TrainingProgress, request: dict[str, Any], why: str
-    ) -> None:
-        """Log that a learner will not take over, so that the next start does not try again."""
-        training.error = why
-        LOG.error(f"a learner could not take over: {why}", extra={"event": "switch-failed"})
-        with contextlib.suppress(NotFoundError, ConflictError):  # the task was deleted, or another node was faster
-            failed = {"training": None, "training_error": why}
-            await self._log_training(served, request, "changed", failed, None)
+    async def _log(self, served: ServedTask, request: dict[str, Any], detail: dict[str, Any]) -> None:
+        """Log how the training goes."""
 
-    async def _log_training(
-        self,
-        served: ServedTask,
-        request: dict[str, Any],
-        kind: str,
-        detail: dict[str, Any],
-        token: str | None,
-        check: Callable[[], Awaitable[None]] | None = None,
-    ) -> int:
-        """Log the result of a training, which may have taken hours; wait while the disk is full.
+        async def write() -> None:
+            async with self._leading(served) as assumptions:
+                await self._admin.log_change(served, assumptions, "changed", detail, None)
 
-        A write with an unknown outcome is retried too: if it had succeeded, the retry finds that out. A node that is no longer the leader waits until it is
-        again, or until it learns what the next leader has done about the learner.
+        await self._insist(served, request, write)
+
+    @contextlib.asynccontextmanager
+    async def _leading(self, served: ServedTask) -> AsyncIterator[Assumptions]:
+        """Lock a task against other changes here; yield the assumptions for a change by the leader."""
+        lease = self._admin.store.lease
+        if lease is None:
+            raise UnavailableError("this node is not the leader")
+        async with self._admin.change_of(served) as assumptions:
+            yield assumptions._replace(lease=lease)
+
+    async def _insist(
+        self, served: ServedTask, request: dict[str, Any], work: Callable[[], Awaitable[Result]]
+    ) -> Result:
+        """Return the result of work that reads or writes the log; wait while the log cannot be read or the disk is full.
+
+        A write with an unknown outcome is retried too: if it had succeeded, the retry finds that out. A node that is not the leader any more waits until it is
+        again, or until it learns what the next leader has done about the learner: raise if the task no longer waits for this learner.
         """
         while True:
-            lease = self._service.store.lease
             try:
-                if lease is not None:
-                    async with self._service.admin.change_of(served) as assumptions:
-                        if check is not None:
-                            await check()
-                        judged = assumptions._replace(lease=lease)
-                        return await self._service.admin.log_change(served, judged, kind, detail, token)
+                return await work()
             except StaleError:
-                with contextlib.suppress(LogError):
-                    await self._service.admin.hear()
+                with contextlib.suppress(UnavailableError):
+                    await self._admin.apply_peer_changes()
             except (UnavailableError, UnfinishedError):
                 pass
-            await self._pause(served, request)
-
-    async def _read(
-        self, served: ServedTask, request: dict[str, Any], work: Callable[..., Result], *arguments: Any
-    ) -> Result:
-        """Run work that reads the log in a thread; retry while the log cannot be read."""
-        while True:
-            try:
-                return await in_thread(work, *arguments)
             except LogError as error:
                 if error.damaged:
                     raise
                 LOG.warning(f"training continues when the log can be read: {error}", extra={"event": "training-paused"})
-            await self._pause(served, request)
+            if served.info.deleted is not None:
+                raise NotFoundError("the task was deleted meanwhile")
+            if not _is_wanted(served.info, request):
+                raise ConflictError(f"task {served.info.name!r} was given another learner meanwhile")
+            await asyncio.sleep(RETRY_S)
 
-    @staticmethod
-    async def _pause(served: ServedTask, request: dict[str, Any]) -> None:
-        """Wait before a retry; raise if the task no longer waits for this learner."""
-        if served.info.deleted is not None:
-            raise NotFoundError("the task was deleted meanwhile")
-        if not _is_wanted(served.info, request):
-            raise ConflictError(f"task {served.info.name!r} was given another learner meanwhile")
-        await asyncio.sleep(RETRY_S)
+    def _begin(self, served: ServedTask, detail: dict[str, Any]) -> LogFollower:
+        with closing(self._admin.store.reader()) as reader:
+            return LogFollower.begin_training(
+                served.info.expected, detail, served.follower.snapshots, reader, self._admin.compiler.learner
+            )
 
-    def _new_trainee(self, detail: dict[str, Any], info: TaskInfo) -> Trainee:
-        with closing(self._service.store.reader()) as reader:
-            classes = read_first_classes(reader, info.expected)
-        return Trainee(self._service.compiler.learner(detail, classes, info.inputs), info.expected)
-
-    def _hand_over(self, served: ServedTask, trainee: Trainee, generation: int) -> None:
+    def _hand_over(self, served: ServedTask, trainee: LogFollower) -> None:
         """Keep the trained learner so that other nodes need not train it too; if that fails, they train it."""
         try:
-            with closing(self._service.store.reader()) as reader:
-                packed = trainee.packed(generation, reader)
-            if packed is not None:
-                served.follower.snapshots.write_trained(packed)
+            if trainee.revised_from is None:
+                with closing(self._admin.store.reader()) as reader:
+                    served.follower.snapshots.write_trained(trainee.snapshot(reader))
         except (LogError, OnebitError) as error:
             LOG.warning(f"what was trained cannot be handed over: {error}", extra={"event": "training-not-kept"})
 
-    def _train_near(self, trainee: Trainee, training: TrainingProgress, ended: threading.Event) -> None:
-        """Learn until close to the end of the log. After a `LogError` it can continue where it stopped.
+    def _train_near(self, trainee: LogFollower, ended: threading.Event) -> None:
+        """Learn until close to the end of the log. After a `LogError` it can continue where it stopped."""
+        with closing(self._admin.store.reader()) as reader:
+            for _ in trainee.approach(reader, lambda: self._admin.core.commits.last, ended.is_set):
+                pass
 
-        Rows are read before they are learnt, so nothing is learnt twice.
-        """
-        with closing(self._service.store.reader()) as reader:
-            for training.done in trainee.approach(reader, lambda: self._service.commits.last):
-                if ended.is_set():
-                    return
+
+def _end(served: ServedTask, training: TrainingProgress) -> None:
+    """Show no more that a learner is being trained, unless it is another one."""
+    if served.training is training:
+        served.training = None
 
 
 def _identity(request: dict[str, Any]) -> str:

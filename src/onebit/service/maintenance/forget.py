@@ -9,26 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from onebit.errors import brief
 from onebit.learner.learner import Learner
 from onebit.learner.model_file import encode
 from onebit.service.core.follower import LogFollower
-from onebit.service.core.served_task import ServedTask
-from onebit.service.core.threads import in_thread
 from onebit.service.errors import ConflictError, NotFoundError
 from onebit.service.inputs import is_storable
 from onebit.service.maintenance.log_reader import LogReader
 from onebit.service.store.base import Store, store_at
 from onebit.service.store.errors import StaleError, as_input_errors
-from onebit.service.store.forgetting import Base, Forgetting, Forgotten, UnseenRowsError
+from onebit.service.store.forgetting import Base, Forgetting, UnseenRowsError
 from onebit.service.store.reader import Reader
 from onebit.service.task import TaskInfo
-
-if TYPE_CHECKING:
-    from onebit.service.admin import Admin
-    from onebit.service.service import Service
 
 AT_ONCE = 256  # ids looked up at a time
 
@@ -109,7 +103,7 @@ def forget(
                         now = store.clock(log.reader, appender.last).now()
                     if store.shared:
                         refuse_training(info)
-                    order = _plan(store, info, request, keep, seen)
+                    order = plan_forgetting(store, info, request, keep, seen)
                     if order is None:
                         return build_reply(0, None, appender.erase())
                     with suppress(StaleError, UnseenRowsError):  # another node has just written: begin again
@@ -126,7 +120,7 @@ def refuse_training(info: TaskInfo) -> None:
         raise ConflictError(f"{info.training['learner']} is being trained from the log: wait until it has taken over")
 
 
-def _plan(
+def plan_forgetting(
     store: Store, info: TaskInfo, request: ForgetOrder, keep: bool = False, seen: int | None = None
 ) -> Forgetting | None:
     """Return what to remove from the log as it is now, and the learner state that stays; None if nothing."""
@@ -141,30 +135,6 @@ def _plan(
     if base is None and info.deleted is None:
         refuse_kept(info, span[0])
     return order._replace(base=base)
-
-
-async def forget_in_service(
-    service: Service, admin: Admin, served: ServedTask, asked: ForgetOrder, token: str | None
-) -> tuple[Forgotten, Base | None]:
-    """Forget decisions in the log of a running service, while no feedback on them is accepted here."""
-    now, info = service.clock.now(), served.info
-    while True:
-        judged = info.last_change
-        order = await in_thread(_plan, service.store, info, asked)
-        if order is None:
-            return Forgotten(0, 0, 0), None
-        try:
-            async with admin.writing() as known:
-                if info.last_change != judged:
-                    continue
-                refuse_training(info)
-                found = await admin.run(lambda appender: appender.forget(order, now, token, known))  # noqa: B023
-                admin.note_written(found.seq)
-                kept = {"base": None if order.base is None else order.base.position}
-                info.apply(found.seq, now, "changed", {"forgotten": kept})
-        except UnseenRowsError:  # feedback on them was being written when this began
-            continue
-        return found, order.base
 
 
 def build_reply(decisions: int, base: Base | None, erased: bool) -> dict[str, Any]:

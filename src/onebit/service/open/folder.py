@@ -19,6 +19,7 @@ from onebit.errors import InputError, OnebitError
 from onebit.service.core.commit import CommitThread
 from onebit.service.core.compiler import Compiler
 from onebit.service.core.deadlines import sweep
+from onebit.service.core.follower import LogFollower
 from onebit.service.core.plan import LookUp, Plan, Wait
 from onebit.service.core.recovery import bring_up_task
 from onebit.service.core.served_task import ServedTask, TrainingProgress
@@ -31,7 +32,6 @@ from onebit.service.core.task_changes import (
     requested_changes,
     require_fit,
 )
-from onebit.service.core.trainee import Trainee, read_first_classes
 from onebit.service.errors import ConflictError, InvalidError, TaskQuarantinedError, UnavailableError
 from onebit.service.open.teaching import InlineTeacher
 from onebit.service.requests import Change, NewLearner, NewTask
@@ -282,18 +282,19 @@ class OpenFolder:
         self.flush()
 
     def _switch(self, served: ServedTask, new: NewLearner, training: TrainingProgress) -> None:
-        expected, inputs = served.info.expected, served.info.inputs
         detail = check_switch(served.info, new, self.settings.max_task_memory)
+        snapshots, compiler = served.follower.snapshots, Compiler(apart=False)
         with closing(self.store.reader()) as reader:
-            learner = Compiler(apart=False).learner(detail, read_first_classes(reader, expected), inputs)
-            trainee = Trainee(learner, expected)
+            trainee = training.follower = LogFollower.begin_training(
+                served.info.expected, detail, snapshots, reader, compiler.learner
+            )
             try:
-                for training.done in trainee.approach(reader, lambda: self.commits.last):
+                for _ in trainee.approach(reader, lambda: self.commits.last, lambda: False):
                     pass
             except BadRecordError as error:
                 raise InvalidError(f"{new.learner} cannot be trained from the log: {error}", "learner") from None
         with self.settled():
-            require_fit(learner, detail, served.info)
+            require_fit(trainee.replicas.resting, detail, served.info)
             served.follower.trainees[detail["generation"]] = trainee
             seq = self._change_task(served, "learner", detail)
         self.learner_thread.tell(seq, {(served.info.number, "changes"): 0})  # a snapshot is due

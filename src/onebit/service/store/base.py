@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from onebit.service.store.postgres.appender import PostgresAppender
     from onebit.service.store.postgres.store import PostgresStore
 
-THREADS = 4  # that read a shared log for coroutines
+THREADS = 4  # that read the log for coroutines
 T = TypeVar("T")
 
 
@@ -28,28 +28,29 @@ Appender: TypeAlias = "SqliteAppender | PostgresAppender"  # writes rows to a lo
 
 
 class Inquiry:
-    """Runs queries for coroutines, of which others may run meanwhile.
-
-    A folder is read on the caller's thread, since handing over to another thread would take longer. A log that nodes share is on another
-    machine, and is read on a few threads, each with its own reader.
-    """
+    """Runs queries for coroutines on a few threads, each with its own reader, so that others may run meanwhile."""
 
     def __init__(self, store: Store, reader: Reader) -> None:
         self._store = store
         self._reader = reader
-        self._threads = ThreadPoolExecutor(THREADS, "onebit-inquiry") if store.shared else None
+        self._threads = ThreadPoolExecutor(THREADS, "onebit-inquiry")
         self._own = threading.local()
         self._opened: list[Reader] = []
 
     async def of(self, query: Callable[[Reader], T]) -> T:
-        """Run a query on a reader and return its result."""
-        if self._threads is None:
-            return query(self._reader)
+        """Run a query of a plan and return its result.
+
+        A folder is read on the caller's thread: then nothing is written between the query and what the plan concludes from it. Rows in a log that nodes share
+        are compared with what they were concluded from when they are written.
+        """
+        return await self.read(query) if self._store.shared else query(self._reader)
+
+    async def read(self, query: Callable[[Reader], T]) -> T:
+        """Run a query on a thread and return its result, which may be outdated by then."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._run, query)
 
     def close(self) -> None:
-        if self._threads is not None:
-            self._threads.shutdown(cancel_futures=True)
+        self._threads.shutdown(cancel_futures=True)
         for reader in self._opened:
             reader.close()
 

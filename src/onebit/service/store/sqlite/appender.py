@@ -13,13 +13,13 @@ import os
 import secrets
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from onebit.errors import OnebitError
 from onebit.service.store.cache import DecisionCache
-from onebit.service.store.errors import ForeignWriteError, LogError
+from onebit.service.store.errors import ForeignWriteError, LogError, RowsTakenError
 from onebit.service.store.forgetting import TABLES, Forgetting, Forgotten, take_out
 from onebit.service.store.queries import LAST
 from onebit.service.store.rows import NAMES, ROW_TYPES, DecisionRow, Row
@@ -82,6 +82,24 @@ class SqliteAppender:
         An empty group tests whether the log can be written. Raise LogError if nothing could be written, and ForeignWriteError if nothing ever
         will be again.
         """
+        try:
+            return self._append(group, set())
+        except LogError as error:
+            if not isinstance(error.__cause__, sqlite3.IntegrityError):
+                raise
+            with as_log_errors():
+                taken = {submission for submission in group if self._is_taken(submission)}
+            if not taken:
+                raise
+            return self._append(group, taken)
+
+    def _is_taken(self, submission: Submission) -> bool:
+        """Return True if an id of its decisions is taken in the log."""
+        query, ids = "SELECT 1 FROM decisions WHERE task = ? AND id = ?", submission.decisions
+        return any(self.connection.execute(query, (submission.task, one.record.id)).fetchone() for one in ids)
+
+    def _append(self, group: Sequence[Submission], taken: Set[Submission]) -> list[Outcome]:
+        """Write all submissions that are neither stale nor taken, or none."""
         outcomes: list[Outcome] = []
         accepted: list[Submission] = []
         task_changes = self._task_changes.copy()
@@ -89,7 +107,10 @@ class SqliteAppender:
         def insert(last: int) -> UncertainCommit:
             rows: dict[str, list[Any]] = {table: [] for table in NAMES}
             for submission in group:
-                outcomes.append(submission.assumptions.refusal(task_changes.get(submission.task)))
+                refusal: Outcome = submission.assumptions.refusal(task_changes.get(submission.task))
+                if refusal is None and submission in taken:
+                    refusal = RowsTakenError("an id was taken before")
+                outcomes.append(refusal)
                 if outcomes[-1] is not None:
                     continue
                 accepted.append(submission)
