@@ -123,18 +123,18 @@ DAMAGE: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "a class that came later": (
         sql(f"UPDATE decisions SET label = 3 {FRUIT}"),
-        "label is 3, but must be a whole number from 0 to 2",
+        "label is 3, but must be less than 3",
     ),
     "a class before the first": (sql(f"UPDATE decisions SET greedy = -1 {FRUIT}"), "greedy is -1, but must be"),
     "no such learner": (sql(f"UPDATE decisions SET generation = 9 {FRUIT}"), "had no learner 9.0 then"),
     "no such mode": (
         sql(f"UPDATE decisions SET mode = 'x' {FRUIT}"),
-        "mode is 'x', but must be learn or shadow or log-only",
+        "mode is 'x', but must match pattern '^(learn|shadow|log-only)$'",
     ),
     "no chance": (sql(f"UPDATE decisions SET propensity = 0 {FRUIT}"), "propensity is 0.0"),
     "no finite weight": (
         sql(f"UPDATE decisions SET weight = 9e999 {FRUIT}"),
-        "weight is inf, but must be a probability",
+        "weight is inf, but must be a finite number",
     ),
     "no finite time": (sql(f"UPDATE decisions SET time = 9e999 {FRUIT}"), "time is inf, but must be"),
     "few probabilities": (
@@ -154,14 +154,14 @@ DAMAGE: dict[str, tuple[Callable[[Path], None], str]] = {
         sql("UPDATE decisions SET x = ? WHERE id = 's'", b'{"a": "b"}'),
         "x is not an object of feature name and number",
     ),
-    "no flag": (sql("UPDATE feedback SET right = 7 WHERE seq = 3"), "right is 7, but must be 0 or 1"),
+    "no flag": (sql("UPDATE feedback SET right = 7 WHERE seq = 3"), "right is 7, but must be less than or equal to 1"),
     "no source": (
         sql("UPDATE feedback SET source = 'x' WHERE seq = 3"),
-        "source is 'x', but must be caller or silence",
+        "source is 'x', but must match pattern '^(caller|silence)$'",
     ),
     "an id that is no text": (
         sql(f"UPDATE decisions SET id = CAST(x'ff' AS TEXT) {FRUIT}"),
-        "id is b'\\xff', but must be a text",
+        "id is b'\\xff', but must be a valid string",
     ),
     "half of what was shown": (
         sql("UPDATE feedback SET shown_propensity = NULL WHERE shown = 1"),
@@ -169,10 +169,10 @@ DAMAGE: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "no feedback": (sql("UPDATE revisions SET feedback = 999"), "its feedback, row 999, is not there"),
     "another task's feedback": (sql("UPDATE revisions SET task = 2"), "is of another task"),
-    "a flag of a revision": (sql("UPDATE revisions SET right = 7"), "right is 7, but must be 0 or 1, or nothing"),
+    "a flag of a revision": (sql("UPDATE revisions SET right = 7"), "right is 7, but must be less than or equal to 1"),
     "a reward": (
         sql("UPDATE feedback SET reward = 2 WHERE seq = 3"),
-        "reward is 2.0, but must be a reward from 0 to 1",
+        "reward is 2.0, but must be less than or equal to 1",
     ),
     "a truth": (sql("UPDATE feedback SET truth = 3 WHERE seq = 3"), "truth is 3, but must be"),
     "candidates": (sql(f"UPDATE decisions SET among = x'09000000' {FRUIT}"), "among is b'\\t"),
@@ -186,7 +186,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], None], str]] = {
     "shown class": (sql("UPDATE feedback SET shown = 3 WHERE shown IS NOT NULL"), "shown is 3, but must be"),
     "shown propensity": (
         sql("UPDATE feedback SET shown_propensity = 2 WHERE shown IS NOT NULL"),
-        "shown_propensity is 2.0, but must be a probability",
+        "shown_propensity is 2.0, but must be less than or equal to 1.000001",
     ),
     "no detail": (sql("UPDATE changes SET detail = '{' WHERE seq = 1"), "detail is '{', but must be JSON"),
     "a detail of something else": (

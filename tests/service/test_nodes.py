@@ -318,7 +318,12 @@ def test_no_follower_passes_a_row_that_is_committed_later(postgres: Server) -> N
                     for number in range(8):
                         with connection.transaction():
                             connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCKS, ORDERING))
-                            (seq,) = connection.execute("UPDATE head SET seq = seq + 1 RETURNING seq").fetchone()  # type: ignore[misc]
+                            # With the time of its row, by which a tail that looks at this moment recognizes the log.
+                            taking = (
+                                "UPDATE head SET seq = seq + 1, time = (SELECT time FROM decisions WHERE id = 'first') "
+                                "RETURNING seq"
+                            )
+                            (seq,) = connection.execute(taking).fetchone()  # type: ignore[misc]
                             connection.execute(
                                 "INSERT INTO decisions SELECT %s, task, %s, time, mode, generation, learnt, label, greedy, weight, note, "
                                 "second_note, propensity, probabilities, x, among, complete, raw, confidence, sure "
@@ -497,6 +502,7 @@ def test_a_log_that_has_lost_rows_is_not_written_to(postgres: Server) -> None:
         async with node(address) as service:
             await service.create(new_task())
             await decided(service, "a")
+            await until(lambda: service.commits.last == 2)  # its tail has heard of it
             with connect(address) as connection:  # as a standby that had not all of them
                 connection.execute("UPDATE head SET seq = 1")
             error = await outcome(decided(service, "b"))

@@ -229,7 +229,7 @@ def test_no_number_is_given_twice_after_rows_were_forgotten_though_the_commit_fa
             patched.setattr(appender, "connection", KeptWithRows(appender.connection))
             with pytest.raises(LogError, match="disk I/O error"):
                 appender.forget(Forgetting(task, ["a"], None, None), 0.0, None, None)
-        with pytest.raises(ForeignWriteError, match="which ended at row"):
+        with pytest.raises(ForeignWriteError, match="a change of a task was written though the disk had said"):
             appender.append([])
 
 

@@ -18,7 +18,6 @@ from onebit.service.errors import ConflictError, InvalidError, NotFoundError, Un
 from onebit.service.settings import Settings
 from onebit.service.store.base import Store
 from onebit.service.store.errors import LogError, StaleError
-from onebit.service.store.health import LogHealth
 from onebit.service.store.rows import NAMES, ChangeRow
 from onebit.service.store.task_history import DamagedTask
 from onebit.service.task import TaskInfo, read_detail
@@ -36,7 +35,7 @@ class PeerChanges(TaskViews):
     trainers: Trainers
 
     def __init__(self, settings: Settings, store: Store, compiler: Compiler) -> None:
-        super().__init__(LogHealth(store))
+        super().__init__()
         self.settings = settings
         self.store = store
         self.compiler = compiler
@@ -82,7 +81,7 @@ class PeerChanges(TaskViews):
                     await self._take(change)
                     self._last_change = change.seq
             except LogError as error:
-                raise UnavailableError(self.log_health.record_failure(error)) from None
+                raise UnavailableError(f"the log cannot be read: {error}") from None
             return self._last_change != before
 
     async def _take(self, change: ChangeRow) -> None:

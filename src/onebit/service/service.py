@@ -120,7 +120,7 @@ class Service(TaskAdmin):
         """Reason why the service cannot do its work now, or None."""
         if self._stopping:
             return "the service is ending"
-        return self.commits.failing or self.store.failing or self.learner_thread.failing or self.log_health.failing
+        return self.commits.failing or self.store.failing or self.learner_thread.failing or self.inquiry.failing
 
     def readiness(self, sees: Callable[[str], bool]) -> dict[str, Any]:
         """Return `replies.Readiness` for a caller who may see some of the tasks.
@@ -228,13 +228,9 @@ class Service(TaskAdmin):
             served = None
             try:
                 served = self.find(name)
-                answer = await run_plan(plan(served, *given, **named), self.inquiry, self.heavy_work)
+                return await run_plan(plan(served, *given, **named), self.inquiry, self.heavy_work)
             except Exception as error:
                 await self.prepare_retry(error, served)
-            else:
-                if self.log_health.failing is not None:
-                    self.log_health.record_success()
-                return answer
 
     async def wait_until_learnt(self, name: str) -> None:
         """Wait until all feedback on a task that this process recorded has been learnt."""

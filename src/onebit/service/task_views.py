@@ -19,7 +19,6 @@ from onebit.service.replies import Task
 from onebit.service.store.base import Inquiry
 from onebit.service.store.clock import Clock
 from onebit.service.store.errors import LogError
-from onebit.service.store.health import LogHealth
 from onebit.service.store.reader import Reader
 from onebit.service.store.rows import BadRecordError
 from onebit.service.store.task_history import DamagedTask
@@ -34,8 +33,7 @@ class TaskViews:
     clock: Clock  # set, like `inquiry`, when the service starts
     inquiry: Inquiry
 
-    def __init__(self, log_health: LogHealth) -> None:
-        self.log_health = log_health
+    def __init__(self) -> None:
         self.served: dict[str, ServedTask] = {}
         self.damaged: dict[str, DamagedTask] = {}  # quarantined tasks that could not be restored
         self._explaining = asyncio.Lock()
@@ -88,12 +86,11 @@ class TaskViews:
             yield
         except (LogError, BadRecordError) as error:
             raise self.describe_failure(error, served) from None
-        self.log_health.record_success()
 
     def describe_failure(self, error: Exception, served: ServedTask | None = None) -> Exception:
         """Return the error that a caller is told; quarantine the task if a row of it is damaged."""
         if isinstance(error, LogError):
-            return UnavailableError(self.log_health.record_failure(error))
+            return UnavailableError(f"the log cannot be read: {error}")
         if isinstance(error, BadRecordError) and served is not None:
             served.follower.quarantine(error)
             return TaskQuarantinedError(str(error))

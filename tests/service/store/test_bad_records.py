@@ -26,7 +26,7 @@ from onebit.service.core.statistics import Statistics
 from onebit.service.errors import RequestError, TaskQuarantinedError, UnavailableError
 from onebit.service.requests import NewLearner
 from onebit.service.service import Service
-from onebit.service.store.errors import LogError
+from onebit.service.store.errors import DamagedLogError, LogError
 from onebit.service.store.reader import Reader
 from onebit.service.store.snapshots import Snapshot, pack_snapshot
 from onebit.service.store.sqlite.schema import FILE
@@ -458,9 +458,7 @@ def test_what_is_said_of_a_task_that_is_quarantined(log: Path, tmp_path: Path) -
     with site_in(folder) as site:
         ready = site.ask("GET", "/readyz")
         assert ready.status_code == 200
-        reason = (
-            f"task 'bad', row {seq} of decisions: label is 4611686018427387904, but must be a whole number from 0 to 2"
-        )
+        reason = f"task 'bad', row {seq} of decisions: label is 4611686018427387904, but must be less than 3"
         aside = [{"name": "bad", "reason": reason}]
         assert ready.json() == {"ready": True, "reason": None, "quarantined": aside, "warnings": []}
         listed = site.ask("GET", "/v1/tasks").json()
@@ -542,7 +540,7 @@ def test_a_log_that_is_garbled_while_the_service_runs(tmp_path: Path) -> None:
             with contextlib.suppress(FileNotFoundError):  # who has seen the damage in the first takes the second away
                 path.write_bytes(random.Random(1).randbytes(path.stat().st_size))
         ready = site.ask("GET", "/readyz")
-        site.service.log_health._probed = 0.0
+        site.service.inquiry._probed = 0.0
         ready = site.ask("GET", "/readyz")
         assert (ready.status_code, ready.json()["ready"]) == (503, False)
         assert ready.json()["reason"]
@@ -550,7 +548,7 @@ def test_a_log_that_is_garbled_while_the_service_runs(tmp_path: Path) -> None:
 
 def test_damage_that_a_request_met_is_not_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def torn(*arguments: Any) -> Any:
-        raise LogError("the file is damaged (database disk image is malformed)", damaged=True)
+        raise DamagedLogError("the file is damaged (database disk image is malformed)")
 
     async def work() -> None:
         async with service_in(tmp_path / "data") as service:
@@ -559,7 +557,7 @@ def test_damage_that_a_request_met_is_not_forgotten(tmp_path: Path, monkeypatch:
                 patch.setattr(Reader, "newest", torn)
                 with pytest.raises(UnavailableError, match="the file is damaged"):
                     await service.decisions("fruit")
-            await service.log_health.probe()  # which finds nothing
+            await service.inquiry.probe()  # which finds nothing
             assert "the file is damaged" in str(service.failing)
 
     run(work())

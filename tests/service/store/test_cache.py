@@ -88,12 +88,13 @@ def _more() -> Any:
 
 
 def test_what_is_not_held_any_more_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "MOST_ROWS", 5)
+    monkeypatch.setattr(cache, "MOST_ROWS", 8)
 
     async def work() -> None:
         async with service_in(tmp_path) as service:
             await service.create(new_task(features=NUMBERS))
-            await said(service, 0, 9)
+            for first in (0, 3, 6):
+                await said(service, first, 3)
             await followed(service)
             held, disk = both(service, tmp_path)
             with closing(held), closing(disk):

@@ -7,6 +7,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+from pydantic import ValidationError
 
 from onebit.service.store.postgres.schema import SCHEMA as POSTGRES
 from onebit.service.store.rows import NAMES, ROW_TYPES, DecisionRow, column_tests
@@ -30,5 +31,6 @@ def test_columns_are_those_of_the_tables(table: str) -> None:
 def test_every_column_of_a_decision_but_its_place_is_checked() -> None:
     checked = {*column_tests(DecisionRow), *column_tests(DecisionRow, 3)}
     assert set(DecisionRow._fields) - checked == {"seq", "task", "x"}  # x is read by the inputs of its task
-    assert column_tests(DecisionRow)["confidence"].holds([None, 0.5])
-    assert not column_tests(DecisionRow, 3)["label"].holds([3])
+    assert column_tests(DecisionRow)["confidence"].validate_python([None, 0.5]) == [None, 0.5]
+    with pytest.raises(ValidationError):
+        column_tests(DecisionRow, 3)["label"].validate_python([3])

@@ -20,7 +20,7 @@ from onebit.errors import InputError
 from onebit.learner.learner import Learner
 from onebit.service.errors import UnavailableError, UnfinishedError
 from onebit.service.store.errors import LogError
-from onebit.service.store.sqlite.appender import SqliteAppender, UncertainCommit
+from onebit.service.store.sqlite.appender import Commit, SqliteAppender
 from onebit.service.store.submission import Submission
 from tests.service.driving import (
     PATIENCE_S,
@@ -162,18 +162,17 @@ class Failing:
         self._commit = self._appender._commit
         monkeypatch.setattr(self._appender, "_commit", self)
 
-    def __call__(self, insert: Any, accepted: Any) -> None:
+    def __call__(self, write: Any) -> Any:
         if self._left and self._after:
             self._left -= 1
             last = self._appender._last
-            self._commit(insert, accepted)
-            self._appender._doubt = UncertainCommit(self._appender._last, {(1, "feedback"): 1})
+            self._appender._doubt = Commit(self._commit(write).last, {(1, "feedback"): 1})
             self._appender._last = last
             raise LogError("the disk is tired", unknown=True)
         if self._left:
             self._left -= 1
             raise LogError("the disk is full")
-        self._commit(insert, accepted)
+        return self._commit(write)
 
 
 def test_a_full_disk_with_always(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

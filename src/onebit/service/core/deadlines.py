@@ -72,8 +72,8 @@ async def sweep_for_ever(service: Service, keeps: bool) -> None:
         await service.erase()  # what an earlier node could not erase before it ended
     while True:
         await asyncio.sleep(SWEEP_S)
-        if service.log_health.failing is not None:
-            await service.log_health.probe()
+        if service.inquiry.failing is not None:
+            await service.inquiry.probe()
         had, keeps = keeps, service.store.lease is not None
         new = keeps and not had
         if new:  # another node was the leader until now

@@ -23,9 +23,9 @@ from onebit.service.core.lessons import teach_events
 from onebit.service.core.replicas import Replicas
 from onebit.service.core.statistics import Statistics
 from onebit.service.inputs import Inputs
-from onebit.service.store.queries import DecisionSummary, Event, check_events
+from onebit.service.store.queries import Event, check_events
 from onebit.service.store.reader import NO_END, Reader
-from onebit.service.store.rows import NAMES, BadRecordError, Expected
+from onebit.service.store.rows import NAMES, BadRecordError, DecisionHead, Expected
 from onebit.service.store.snapshots import Packed, Snapshot, Snapshots, decode_snapshot, pack_snapshot
 from onebit.service.task import build_learner
 
@@ -35,7 +35,7 @@ NEAR = (
     1000  # records behind the end of the log at which a learner that was trained, or has learnt revisions, takes over
 )
 MOST_ANNOUNCED = 256  # most announcements kept; later rows are added to the last one
-Record = TypeVar("Record", DecisionSummary, Event)
+Record = TypeVar("Record", DecisionHead, Event)
 
 
 class Announcement(NamedTuple):
@@ -254,7 +254,7 @@ class LogFollower:
             return records
         return [record for record in records if self.position < record.seq <= cut]
 
-    def _count_and_learn(self, played: Sequence[DecisionSummary], events: list[Event]) -> None:
+    def _count_and_learn(self, played: Sequence[DecisionHead], events: list[Event]) -> None:
         classes = len(self.replicas.resting.classes)
         self.expected.check("decisions", played, classes)
         check_events(self.expected, events, classes)

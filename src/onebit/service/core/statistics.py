@@ -18,7 +18,8 @@ from onebit.errors import InputError
 from onebit.service.core.drift import DriftDetector
 from onebit.service.core.history import REWARD, SURE, SURE_WRONG, WINDOW, FeedbackCurve, Ring, refuse_uncountable
 from onebit.service.core.shadow import ShadowRounds
-from onebit.service.store.queries import DecisionSummary, Event
+from onebit.service.store.queries import Event
+from onebit.service.store.rows import DecisionHead
 from onebit.service.task import is_unsure
 
 SECONDS = 120
@@ -66,18 +67,18 @@ class Statistics:
         with self._lock:
             self._classes = np.concatenate([self._classes, np.zeros((3, 1), dtype=np.int64)], axis=1)
 
-    def count_decisions(self, decisions: Sequence[DecisionSummary]) -> None:
+    def count_decisions(self, decisions: Sequence[DecisionHead]) -> None:
         """Add decisions to the counts of labels, exploration, confidence and time."""
-        _, times, labels, greedy, *_ = zip(*decisions, strict=True)
-        played = np.array(labels, dtype=np.int64)
+        played = np.array([decision.label for decision in decisions], dtype=np.int64)
+        greedy = np.array([decision.greedy for decision in decisions], dtype=np.int64)
         limited = [decision for decision in decisions if decision.sure is not None]
         with self._lock:
             self._counts["decisions"] += len(played)
             self._counts["asked"] += len(limited)
             self._counts["sure"] += sum(not is_unsure(decision.confidence, decision.sure) for decision in limited)
             np.add.at(self._classes[0], played, 1)
-            self._explored.add(played != np.array(greedy, dtype=np.int64))
-            self._count_seconds(times, 0)
+            self._explored.add(played != greedy)
+            self._count_seconds([decision.time for decision in decisions], 0)
 
     def count_feedback(self, events: Sequence[Event]) -> None:
         """Add feedback to all counts, windows and curves.

@@ -140,7 +140,7 @@ class Api:
 
     async def readyz(self, request: Request) -> Response:
         """Return whether decisions and feedback are accepted; if not, why; quarantined tasks and warnings."""
-        await self._service.log_health.probe()
+        await self._service.inquiry.probe()
         state = self._service.readiness(get_principal(request).sees)
         return build_json_reply(state, 200 if state["ready"] else 503)
 

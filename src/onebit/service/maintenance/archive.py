@@ -31,7 +31,7 @@ class ArchivedMonth(NamedTuple):
     """One month of a task, with its file."""
 
     month: str
-    path: Path
+    file: str
     decisions: int
 
 
@@ -66,7 +66,7 @@ def archive(where: Path | str, name: str, before: float, to: Path) -> dict[str, 
     return {
         "task": name,
         "archived": reply["forgotten"],
-        "files": [{"month": month.month, "file": str(month.path), "decisions": month.decisions} for month in archived],
+        "files": [month._asdict() for month in archived],
         "erased": reply["erased"],
     }
 
@@ -89,7 +89,7 @@ def _write_months(log: LogReader, info: TaskInfo, cut: float, to: Path) -> Itera
                 count = write_parquet(file, rows(), info)
             if not is_in_parquet(path, rows(), info):
                 raise OnebitError(f"{path} has other rows than were written to it: nothing was taken out of the log")
-            yield ArchivedMonth(f"{month:%Y-%m}", path, count)
+            yield ArchivedMonth(f"{month:%Y-%m}", str(path), count)
         month = next_month(month)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,19 +16,19 @@ from typing import Any, NamedTuple
 from onebit.errors import InputError, OnebitError
 from onebit.service.inputs import decode_indices
 from onebit.service.settings import Settings
-from onebit.service.store.base import Store, is_address, store_at
+from onebit.service.store.base import Store, settings_of, store_at
 from onebit.service.store.errors import DamagedLogError, LogError
 from onebit.service.store.queries import find_link_faults, select_list
 from onebit.service.store.reader import Reader
 from onebit.service.store.rows import (
     NAMES,
     ROW_TYPES,
+    VERSION,
     ChangeRow,
     DecisionRow,
     FeedbackRow,
     RevisionRow,
     Row,
-    column_tests,
     find_faults,
 )
 from onebit.service.store.task_history import apply_change
@@ -53,7 +53,7 @@ class Report:
     """The result of checking a log."""
 
     folder: str
-    version: int = 0  # of the tables
+    version: int = VERSION  # of the tables: others are refused
     counts: dict[str, int] = field(  # of what was checked
         default_factory=lambda: dict.fromkeys(("tasks", *NAMES, "snapshots", "tokens"), 0)
     )
@@ -86,12 +86,9 @@ def check(where: Path | str, token_file: Path | None = None) -> Report:
     """Check a log and return a report; raise OnebitError if it is missing or cannot be read."""
     store = store_at(where)
     report = Report(store.name)
-    address = where if isinstance(where, str) and is_address(where) else None
-    settings = Settings(data=Path() if address else Path(where), log=address, token_file=token_file)
-    _check_tokens(store, settings, report)
+    _check_tokens(store, settings_of(where, token_file), report)
     try:
-        report.version, faults = store.find_faults()
-        for fault in faults:
+        for fault in store.find_faults():
             report.add(*fault)
         with closing(store.reader()) as reader:
             tasks = _check_log(reader, report)
@@ -99,9 +96,7 @@ def check(where: Path | str, token_file: Path | None = None) -> Report:
     except DamagedLogError as error:
         report.add(store.log_name, str(error))
     except LogError as error:
-        if not error.damaged:
-            raise InputError(f"{store.name} cannot be read: {error}") from None
-        report.add(store.log_name, str(error))
+        raise InputError(f"{store.name} cannot be read: {error}") from None
     return report
 
 
@@ -121,7 +116,8 @@ def _check_log(reader: Reader, report: Report) -> Iterable[int]:
         elif seq > before + 1 and not are_gaps_forgotten:
             report.add(f"row {before + 1}", f"and all up to row {seq - 1} are missing")
         before = seq
-        for fault in _CHECKS[table](tasks, row, task_there):
+        faults = _find_change_faults(tasks, row) if table == "changes" else _find_row_faults(tasks, row, task_there)
+        for fault in faults:
             report.add(f"row {seq} of {table}", fault)
     report.counts["tasks"] = sum(task.deleted is None for task in tasks.values())
     return tasks
@@ -134,8 +130,8 @@ def _are_gaps_forgotten(reader: Reader, last: int) -> bool:
         if change.kind == "changed":
             with suppress(ValueError, OnebitError):  # damaged details are reported later
                 forgotten += (read_detail("changed", change.detail).get("forgotten") or {}).get("rows", 0)
-    there = sum(reader.database.rows(f"SELECT count(*) FROM {table}")[0][0] for table in NAMES)
-    return forgotten > 0 and there + forgotten == last
+    present = sum(reader.database.rows(f"SELECT count(*) FROM {table}")[0][0] for table in NAMES)
+    return forgotten > 0 and present + forgotten == last
 
 
 def _read_rows(reader: Reader, last: int) -> Iterator[tuple[str, Any, int | None]]:
@@ -155,61 +151,47 @@ def _read_rows(reader: Reader, last: int) -> Iterator[tuple[str, Any, int | None
         yield NAMES[order], ROW_TYPES[NAMES[order]]._make(row[:-1]), row[-1]
 
 
-def _find_change_faults(tasks: dict[int, TaskInfo], row: ChangeRow, _: None) -> Iterator[str]:
+def _find_change_faults(tasks: dict[int, TaskInfo], row: ChangeRow) -> Iterator[str]:
     try:
         apply_change(tasks, row)
     except (ValueError, OnebitError) as error:
         yield str(error)
 
 
-def _find_decision_faults(tasks: dict[int, TaskInfo], decision: DecisionRow, _: None) -> Iterator[str]:
-    yield from find_faults(decision, column_tests(DecisionRow))
+def _find_row_faults(
+    tasks: dict[int, TaskInfo], row: DecisionRow | FeedbackRow | RevisionRow, task_there: int | None
+) -> Iterator[str]:
+    yield from (fault for _, fault in find_faults([row]))
+    if not isinstance(row, DecisionRow):
+        yield from find_link_faults(row, task_there, row.task)
+    known = tasks.get(row.task)
+    if known is None:
+        yield f"task {row.task} was not created before it"
+        return
+    faults = [fault for _, fault in find_faults([row], len(known.classes))]
+    yield from faults
+    if isinstance(row, DecisionRow):
+        yield from _find_decision_faults(known, row, are_classes_valid=not faults)
+
+
+def _find_decision_faults(task: TaskInfo, decision: DecisionRow, are_classes_valid: bool) -> Iterator[str]:
+    """Yield what contradicts the task, or another field, in a decision whose fields were checked one by one."""
     if decision.propensity == 0.0:
         yield "propensity is 0.0, and what is never played was played"
-    known = tasks.get(decision.task)
-    if known is None:
-        yield f"task {decision.task} was not created before it"
-        return
-    if known.deleted is not None:
+    if task.deleted is not None:
         yield f"task {decision.task} was deleted before it"
-    if isinstance(decision.generation, int) and decision.generation > known.generation:
+    if decision.generation > task.generation:
         yield f"task {decision.task} had no learner {decision.generation}.{decision.learnt} then"
-    tests = column_tests(DecisionRow, len(known.classes))
-    yield from find_faults(decision, tests)
-    label, among = decision.label, decision.among
-    if among is not None and tests["among"].holds([among]):
-        candidates = set(decode_indices(among).tolist())
-        if not {label, decision.greedy} <= candidates:
+    if are_classes_valid:
+        candidates = None if decision.among is None else set(decode_indices(decision.among).tolist())
+        if candidates is not None and not {decision.label, decision.greedy} <= candidates:
             yield "label or greedy is none of the classes in among"
-    if tests["probabilities"].holds([decision.probabilities]) and isinstance(label, int):
-        count = len(decision.probabilities) // 8
-        if label >= count:
-            yield f"label is {label}, and there are {count} probabilities"
+        if decision.label >= (count := len(decision.probabilities) // 8):
+            yield f"label is {decision.label}, and there are {count} probabilities"
     try:
-        known.inputs.read([decision.x])
+        task.inputs.read([decision.x])
     except ValueError as error:
         yield f"x {error}"
-
-
-def _find_answer_faults(
-    tasks: dict[int, TaskInfo], answer: FeedbackRow | RevisionRow, task_there: int | None
-) -> Iterator[str]:
-    kind: Any = type(answer)
-    yield from find_faults(answer, column_tests(kind))
-    yield from find_link_faults(answer, task_there, answer.task)
-    known = tasks.get(answer.task)
-    if known is None:
-        yield f"task {answer.task} was not created before it"
-    else:
-        yield from find_faults(answer, column_tests(kind, len(known.classes)))
-
-
-_CHECKS: dict[str, Callable[..., Iterator[str]]] = {
-    "changes": _find_change_faults,
-    "decisions": _find_decision_faults,
-    "feedback": _find_answer_faults,
-    "revisions": _find_answer_faults,
-}
 
 
 def _check_snapshots(store: Store, tasks: Iterable[int], reader: Reader, report: Report) -> None:

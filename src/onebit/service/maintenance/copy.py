@@ -7,45 +7,40 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 from onebit.errors import InputError, brief
-from onebit.service.settings import Settings
-from onebit.service.store.base import is_address, store_at
-from onebit.service.store.errors import LogError
+from onebit.service.store.base import is_address, settings_of, store_at
+from onebit.service.store.errors import as_input_errors
 from onebit.service.store.queries import select_list
 from onebit.service.store.reader import Reader
 from onebit.service.store.rows import NAMES, ROW_TYPES, Row
-from onebit.service.tokens import Tokens
 
 
 def copy(source: str, target: str) -> dict[str, int]:
-    """Copy a log to where there is none yet; return the numbers of rows by table, and of tokens. Nobody may write to either meanwhile; folders are locked."""
+    """Copy a log to where there is none yet; return the numbers of rows by table, and of tokens.
+
+    Nobody may write to either meanwhile; folders are locked.
+    """
     old, new = store_at(source), store_at(target)
     if source == target or (not is_address(source) and Path(source).resolve() == Path(target).resolve()):
         raise InputError(f"{target} is what is to be copied: name another place for the copy")
-    if not is_address(source):
-        old.reader().close()  # raises before a folder is created if there is no log
-        old.take()
-    try:
-        with closing(old.reader()) as reader:
-            end = reader.last()
-            _refuse_forgotten_rows(reader)
-            new.take()
-            try:
-                new.fill((table, _pages(reader, table, end)) for table in NAMES)
-                with closing(new.reader()) as other:
-                    counts = _compare(reader, other, end)
-                tokens = _tokens(source).listed()
-                if tokens:
-                    _tokens(target).replace(tokens)
-            finally:
-                new.release()
-    except LogError as error:
-        raise InputError(f"{old.name} could not be copied to {new.name}: {error}") from None
-    finally:
-        old.release()
+    with as_input_errors(f"{old.name} or {new.name}"), ExitStack() as undo:
+        reader = undo.enter_context(closing(old.reader()))  # raises before a folder is created if there is no log
+        undo.callback(old.release)
+        if not is_address(source):
+            old.take()
+        end = reader.last()
+        _refuse_forgotten_rows(reader)
+        undo.callback(new.release)
+        new.take()
+        new.fill((table, _pages(reader, table, end)) for table in NAMES)
+        with closing(new.reader()) as other:
+            counts = _compare(reader, other, end)
+        tokens = old.tokens(settings_of(source)).listed()
+        if tokens:
+            new.tokens(settings_of(target)).replace(tokens)
     return {**counts, "tokens": len(tokens)}
 
 
@@ -76,8 +71,3 @@ def _compare(log: Reader, copied: Reader, end: int) -> dict[str, int]:
                 raise InputError(f"a row of {table} is {brief(row)}, and its copy is {brief(copy_of_row)}")
             counts[table] += 1
     return counts
-
-
-def _tokens(where: str) -> Tokens:
-    folder, log = (Path(), where) if is_address(where) else (Path(where), None)
-    return store_at(where).tokens(Settings(data=folder, log=log))

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from onebit.errors import brief
-from onebit.learner.learner import Learner
-from onebit.learner.model_file import encode
 from onebit.service.core.follower import LogFollower
 from onebit.service.errors import ConflictError, NotFoundError
 from onebit.service.inputs import is_storable
@@ -35,21 +33,16 @@ class ForgetOrder(NamedTuple):
     unlearn: bool
 
 
-def keeps_rows(learner: Learner) -> bool:
-    """Return True if a learner's state contains rows, so that it cannot stay when one is forgotten."""
-    model = learner.runtime.model
-    return model.routing is not None or model.space.KEEPS_ROWS
-
-
 def build_base(store: Store, info: TaskInfo, last: int, keep: bool = False) -> Base | None:
     """Return the learner state of a task at a position; None if it contains rows and `keep` is False."""
     with closing(store.reader()) as reader:
         follower = LogFollower.start(info.expected, store.snapshots(info.number, 1), reader, last)
         follower.follow(reader, last)
-        if not keep and keeps_rows(follower.replicas.resting):
+        model = follower.replicas.resting.runtime.model
+        if not keep and (model.routing is not None or model.space.KEEPS_ROWS):
             return None
         packed = follower.snapshot(reader)
-    return Base(packed.position, encode(packed.manifest, packed.arrays))
+    return Base(packed.position, packed.encode())
 
 
 def refuse_unknown_ids(reader: Reader, info: TaskInfo, ids: Sequence[str]) -> None:

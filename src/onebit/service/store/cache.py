@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from onebit.service.store.queries import DecisionSummary, Event
+from onebit.service.store.queries import Event
 from onebit.service.store.rows import DecisionHead, DecisionRow, Expected, FeedbackRow, RevisionRow
 
 if TYPE_CHECKING:
     from onebit.service.store.submission import Submission, Ticket
 
 MOST = 50_000  # decisions found by id
-MOST_ROWS = 20_000  # complete decisions, and feedbacks found by number
+MOST_ROWS = 40_000  # found by number
 MOST_BYTES = 32 * 2**20  # of x and probabilities
 UNKNOWN = 2**62  # a position beyond the end of any log
+_HEAD = attrgetter(*DecisionHead._fields)
 
 
 class LatestFeedback(NamedTuple):
@@ -42,18 +45,16 @@ class LatestFeedback(NamedTuple):
         return float(self.right) if self.reward is None else self.reward
 
 
+@dataclass(slots=True, eq=False)
 class CachedDecision:
     """A decision with its feedback; each ticket is set until the row it stands for is in the log."""
 
-    __slots__ = ("counted", "feedback_ticket", "late", "record", "ticket", "x")
-
-    def __init__(self, record: DecisionRow | DecisionHead, x: Any = None, ticket: Ticket | None = None) -> None:
-        self.record = record  # the complete row, or only its head for an old decision
-        self.x = x  # decoded by `Inputs.read`; only with a complete row
-        self.ticket = ticket
-        self.feedback_ticket: Ticket | None = None
-        self.counted: CachedFeedback | None = None  # the feedback that is not late
-        self.late: CachedFeedback | None = None
+    record: DecisionRow | DecisionHead  # the complete row, or only its head for an old decision
+    x: Any = None  # decoded by `Inputs.read`; only with a complete row
+    ticket: Ticket | None = None
+    feedback_ticket: Ticket | None = None
+    counted: CachedFeedback | None = None  # the feedback that is not late
+    late: CachedFeedback | None = None
 
     @property
     def feedback(self) -> CachedFeedback | None:
@@ -67,15 +68,13 @@ class CachedDecision:
         return record if isinstance(record, DecisionRow) else None
 
 
+@dataclass(slots=True, eq=False)
 class CachedFeedback:
     """A feedback and its last revision, in the log or on their way to it: rows that are not written yet have seq 0."""
 
-    __slots__ = ("decision", "revision", "row")
-
-    def __init__(self, decision: CachedDecision, row: FeedbackRow, revision: RevisionRow | None = None) -> None:
-        self.decision = decision
-        self.row = row
-        self.revision = revision
+    decision: CachedDecision
+    row: FeedbackRow
+    revision: RevisionRow | None = None
 
     @property
     def by_silence(self) -> bool:
@@ -100,9 +99,7 @@ class DecisionCache:
     def __init__(self) -> None:
         self._by_id: OrderedDict[tuple[int, str], CachedDecision] = OrderedDict()
         self._lock = threading.Lock()  # guards what is found by number
-        self._decisions: deque[CachedDecision] = deque()  # in log order, like the feedback
-        self._feedback: deque[CachedFeedback] = deque()
-        self._bytes = 0
+        self._written: deque[Submission] = deque()  # the last ones, in log order
         self.clear_rows(UNKNOWN)
 
     # --- by id -------------------------------------------------------------------------------------------------------
@@ -141,47 +138,49 @@ class DecisionCache:
     def clear_rows(self, last: int) -> None:
         """Drop all rows held by number, and hold every row after `last` from now on."""
         with self._lock:
-            self._decisions.clear()
-            self._feedback.clear()
-            self._bytes = 0
-            self._since = {"decisions": last, "feedback": last}  # all later rows of these tables are held
+            self._written.clear()
+            self._rows = self._bytes = 0
+            self._since = last  # all later rows are held
             self._revised = last  # the last revision row, as far as known
             self._last = last  # the last row held; the log may have later ones
 
     def note_written(self, submissions: Iterable[Submission]) -> None:
-        """Hold rows that were just written, evicting the oldest.
+        """Hold rows that were just written, evicting the oldest; evicted decisions keep their heads only.
 
         Called by the writing thread, before followers are told of the rows.
         """
         with self._lock:
             for submission in submissions:
+                self._written.append(submission)
+                self._rows += submission.count
+                self._bytes += sum([_size(decision.record) for decision in submission.decisions])
                 self._last = submission.last
                 if submission.revisions:
                     self._revised = submission.last
-                self._feedback.extend(submission.feedback)
-                self._decisions.extend(submission.decisions)
-                self._bytes += sum([_size(decision.record) for decision in submission.decisions])
-            while len(self._feedback) > MOST_ROWS:
-                self._since["feedback"] = self._feedback.popleft().row.seq
-            while len(self._decisions) > MOST_ROWS or self._bytes > MOST_BYTES:
-                old = self._decisions.popleft()
-                self._since["decisions"] = old.record.seq
-                self._bytes -= _size(old.record)
-                old.record, old.x = _head(old.record), None
+            while self._rows > MOST_ROWS or self._bytes > MOST_BYTES:
+                old = self._written.popleft()
+                self._since = old.last
+                self._rows -= old.count
+                for decision in old.decisions:
+                    self._bytes -= _size(decision.record)
+                    decision.record, decision.x = _head(decision.record), None
 
-    def played(self, task: int, after: int, upto: int, most: int) -> list[DecisionSummary] | None:
+    def _newest(self, task: int, after: int) -> Iterator[Submission]:
+        """Yield the submissions of a task that have rows after a position, newest first; call with the lock held."""
+        for submission in reversed(self._written):
+            if submission.last <= after:
+                return
+            if submission.task == task:
+                yield submission
+
+    def played(self, task: int, after: int, upto: int, most: int) -> list[DecisionHead] | None:
         """Return the first `most` decisions of a task in (`after`, `upto`]; None if the log must be read."""
         with self._lock:
-            if after < self._since["decisions"] or upto > self._last:
+            if after < self._since or upto > self._last:
                 return None
-            played: list[DecisionRow] = []
-            for row in (decision.record for decision in reversed(self._decisions)):
-                if row.seq <= after:
-                    break
-                if row.task == task and row.seq <= upto and isinstance(row, DecisionRow):
-                    played.append(row)
-        first = played[: -most - 1 : -1]
-        return [DecisionSummary(row.seq, row.time, row.label, row.greedy, row.confidence, row.sure) for row in first]
+            newest = [one.row for submission in self._newest(task, after) for one in reversed(submission.decisions)]
+        rows = [row for row in reversed(newest) if row is not None and after < row.seq <= upto]
+        return list(map(_head, rows[:most]))
 
     def events(self, of: Expected, after: int, upto: int, most: int, revised: int) -> tuple[list[Event], bool] | None:
         """Return the first `most` feedbacks of a task in (`after`, `upto`], and whether there may be more.
@@ -189,16 +188,11 @@ class DecisionCache:
         Each comes with its decision and reflects revisions up to `revised`. None if the log must be read.
         """
         with self._lock:
-            if after < max(self._since["feedback"], self._revised) or max(upto, revised) > self._last:
+            if after < max(self._since, self._revised) or max(upto, revised) > self._last:
                 return None
-            given: list[CachedFeedback] = []
-            for feedback in reversed(self._feedback):
-                if feedback.row.seq <= after:
-                    break
-                if feedback.row.task == of.task and feedback.row.seq <= upto:
-                    given.append(feedback)
-            given = given[: -most - 1 : -1]
-            rows = [(feedback.decision.row, feedback.row, feedback.decision.x) for feedback in given]
+            newest = [one for submission in self._newest(of.task, after) for one in reversed(submission.feedback)]
+            given = [one for one in reversed(newest) if after < one.row.seq <= upto][:most]
+            rows = [(one.decision.row, one.row, one.decision.x) for one in given]
         events = [Event.of(row, feedback, None, x) for row, feedback, x in rows if row is not None]
         return (events, len(events) == most) if len(events) == len(rows) else None
 
@@ -207,5 +201,5 @@ def _size(record: DecisionRow | DecisionHead) -> int:
     return len(record.x) + len(record.probabilities) if isinstance(record, DecisionRow) else 0
 
 
-def _head(row: DecisionRow | DecisionHead) -> DecisionHead:
-    return DecisionHead(row.seq, row.task, row.id, row.time, row.mode, row.label, row.among)
+def _head(record: DecisionRow | DecisionHead) -> DecisionHead:
+    return DecisionHead._make(_HEAD(record))

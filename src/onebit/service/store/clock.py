@@ -57,8 +57,8 @@ class Clock:
     def trouble(self) -> str | None:
         """A message if the times of the log or the machine's clock are wrong, else None."""
         if time.time() < MADE:
-            said = time.strftime("%Y-%m-%d", time.gmtime(time.time()))
-            return f"the clock of this machine says {said}, which cannot be: set it, and start the service again"
+            shown = time.strftime("%Y-%m-%d", time.gmtime(time.time()))
+            return f"the clock of this machine says {shown}, which cannot be: set it, and start the service again"
         if abs(self.ahead) <= PULL_S:
             return None
         way = "ahead of" if self.ahead > 0.0 else "behind"

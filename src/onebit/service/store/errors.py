@@ -11,13 +11,20 @@ from onebit.errors import InputError, OnebitError
 class LogError(Exception):
     """The log cannot be read or written now, for a reason that the caller did not cause and that may pass.
 
-    `damaged`: the problem does not pass by itself. `unknown`: the rows being written may or may not be in the log.
+    `unknown`: the rows being written may or may not be in the log.
     """
 
-    def __init__(self, message: str, *, damaged: bool = False, unknown: bool = False) -> None:
+    damaged = False
+
+    def __init__(self, message: str, *, unknown: bool = False) -> None:
         super().__init__(message)
-        self.damaged = damaged
         self.unknown = unknown
+
+
+class DamagedLogError(LogError):
+    """The file or database was a log once, or only looks like one: that does not pass by itself."""
+
+    damaged = True
 
 
 class ForeignWriteError(Exception):
@@ -38,10 +45,6 @@ class TaskChangedError(StaleError):
 
 class RowsTakenError(StaleError):
     """An id was taken, or a decision was answered or forgotten meanwhile; nothing was written."""
-
-
-class DamagedLogError(OnebitError):
-    """The file or database was a log once, or only looks like one."""
 
 
 @contextmanager

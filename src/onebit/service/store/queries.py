@@ -36,8 +36,6 @@ REVISED_UPTO = (
 )
 LAST = f"SELECT coalesce(max(seq), 0) FROM ({' UNION ALL '.join(f'SELECT max(seq) AS seq FROM {name}' for name in NAMES)}) AS ends"
 UNUSED_IN_LEARNING = ("mode", "learnt", "probabilities")  # decision columns that may be damaged: learning needs none
-HALF_SHOWN = "of shown and shown_propensity one is there, and the other is not"
-WITHDRAWN_WITHOUT_REVISION = "it says neither right nor wrong, and no revision withdrew it"
 
 
 def select_list(kind: type[Any], table: str = "d", /, **expressions: str) -> str:
@@ -51,17 +49,6 @@ class TaskChange(NamedTuple):
     seq: int
     kind: str
     detail: dict[str, Any]
-
-
-class DecisionSummary(NamedTuple):
-    """The columns of a decision that the statistics need."""
-
-    seq: int
-    time: Time
-    label: ClassIndex
-    greedy: ClassIndex
-    confidence: Probability | None
-    sure: Probability | None
 
 
 class Event(NamedTuple):
@@ -228,30 +215,17 @@ WHERE r.task = ? AND r.seq > ? AND r.seq <= ? ORDER BY r.seq LIMIT ?
 """
 
 
-def check_events(of: Expected, events: Sequence[Event], classes: int | None = None) -> None:
-    """Raise BadRecordError if an event cannot be of the task; `classes` checks class indices, and only these."""
-    for table, rows in (("feedback", events), ("decisions", [event.decision for event in events])):
-        of.check(table, rows, classes, UNUSED_IN_LEARNING)
+def check_events(of: Expected, events: Sequence[Event], classes: int) -> None:
+    """Raise BadRecordError if an event names a class that the task does not have."""
+    of.check("feedback", events, classes)
+    of.check("decisions", [event.decision for event in events], classes, UNUSED_IN_LEARNING)
 
 
-def check_links(of: Expected, rows: Sequence[AnsweredDecision[DecisionRow]]) -> None:
-    """Raise BadRecordError if a feedback refers to a decision of another task, or is incomplete."""
-    for decision, feedback, revision in rows:
-        assert feedback is not None
-        for fault in find_link_faults(feedback, decision.task, of.task):
-            raise BadRecordError(of.name, "feedback", feedback.seq, fault)
-        if revision is not None:
-            check_revisions(of, [revision])
-        elif feedback.right is None:
-            raise BadRecordError(of.name, "feedback", feedback.seq, WITHDRAWN_WITHOUT_REVISION)
-
-
-def check_revisions(of: Expected, rows: Sequence[RevisionRow]) -> None:
-    """Raise BadRecordError if a row cannot be a revision of the task; its `task` is that of its feedback."""
-    for row in rows:
-        for fault in find_link_faults(row, row.task, of.task):
-            raise BadRecordError(of.name, "revisions", row.seq, fault)
-    of.check("revisions", rows)
+def check_links(of: Expected, table: str, rows: Sequence[tuple[FeedbackRow | RevisionRow, int | None]]) -> None:
+    """Raise BadRecordError for a row that refers to none of the task; each comes with the task that it refers to."""
+    for row, task_there in rows:
+        for fault in find_link_faults(row, task_there, of.task):
+            raise BadRecordError(of.name, table, row.seq, fault)
 
 
 def find_link_faults(row: FeedbackRow | RevisionRow, task_there: int | None, task: int) -> Iterator[str]:
@@ -265,24 +239,22 @@ def find_link_faults(row: FeedbackRow | RevisionRow, task_there: int | None, tas
     elif task_there != task or number >= row.seq:
         yield f"its {what}, row {number}, is of another task or came after it"
     if (row.shown is None) is not (row.shown_propensity is None):
-        yield HALF_SHOWN
+        yield "of shown and shown_propensity one is there, and the other is not"
 
 
-def check_decisions(info: TaskInfo, rows: Sequence[DecisionRow | DecisionHead]) -> None:
-    """Raise BadRecordError if a row cannot be a decision of the task; `Expected.read` checks x."""
-    _check_rows(info, "decisions", rows)
+def check_columns(
+    of: Expected, rows: Sequence[AnsweredDecision[Any]], classes: int | None = None, without: Sequence[str] = ()
+) -> None:
+    """Raise BadRecordError for an invalid field; see `find_faults`, and `Expected.read`, which checks x."""
+    of.check("decisions", [row.decision for row in rows], classes, without)
+    of.check("feedback", [row.feedback for row in rows if row.feedback is not None], classes)
+    of.check("revisions", [row.revision for row in rows if row.revision is not None], classes)
 
 
 def check_answered(info: TaskInfo, rows: Sequence[AnsweredDecision[Any]]) -> None:
     """Raise BadRecordError if a row cannot be a decision of the task with its feedback."""
-    check_decisions(info, [row.decision for row in rows])
-    _check_rows(info, "feedback", [row.feedback for row in rows if row.feedback is not None])
-    _check_rows(info, "revisions", [row.revision for row in rows if row.revision is not None])
-
-
-def _check_rows(info: TaskInfo, table: str, rows: Sequence[Any]) -> None:
     for classes in (None, len(info.classes)):
-        info.expected.check(table, rows, classes)
+        check_columns(info.expected, rows, classes)
 
 
 def build_record(info: TaskInfo, row: AnsweredDecision[DecisionRow], read: Any) -> DecisionRecord:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from onebit.service.store.cache import DecisionCache
@@ -16,19 +16,17 @@ from onebit.service.store.queries import (
     LAST,
     REVISED_UPTO,
     REVISIONS,
+    UNUSED_IN_LEARNING,
     AnsweredDecision,
     DecisionRecord,
-    DecisionSummary,
     Event,
     GenerationCount,
     RowOfDecision,
     TaskChange,
     build_record,
     check_answered,
-    check_decisions,
-    check_events,
+    check_columns,
     check_links,
-    check_revisions,
     select_list,
 )
 from onebit.service.store.rows import (
@@ -89,7 +87,7 @@ class Reader:
 
     def last_change(self) -> int:
         """Return the seq of the last change of any task, or 0."""
-        return int(self.database.rows("SELECT max(seq) FROM changes")[0][0] or 0)
+        return self._value("SELECT max(seq) FROM changes") or 0
 
     def count_tasks(self, token: str) -> int:
         """Return how many tasks created with this token are not deleted."""
@@ -97,7 +95,7 @@ class Reader:
             "SELECT count(DISTINCT task) FROM changes WHERE kind = 'created' AND token = ? "
             "AND task NOT IN (SELECT task FROM changes WHERE kind = 'deleted')"
         )
-        return int(self.database.rows(query, (token,))[0][0])
+        return int(self._value(query, (token,)))
 
     def mark(self, task: int, position: int, revised: int) -> Mark | None:
         """Return the last row of each table of a task; None if the log is shorter.
@@ -125,7 +123,7 @@ class Reader:
                 raise BadRecordError(of.name, "changes", row.seq, str(error)) from None
         return changes
 
-    def played(self, of: Expected, after: int, upto: int, most: int) -> list[DecisionSummary]:
+    def played(self, of: Expected, after: int, upto: int, most: int) -> list[DecisionHead]:
         """Return up to `most` decisions of a task, for statistics.
 
         Class indices are not checked.
@@ -134,11 +132,11 @@ class Reader:
         if recent is not None:
             return recent
         rows = self.database.rows(
-            f"SELECT {select_list(DecisionSummary)} FROM decisions d WHERE task = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
+            f"SELECT {select_list(DecisionHead)} FROM decisions d WHERE task = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
             (of.task, after, upto, most),
         )
-        played = list(map(DecisionSummary._make, rows))
-        of.check("decisions", played)
+        played = list(map(DecisionHead._make, rows))
+        of.check("decisions", played, without=UNUSED_IN_LEARNING)
         return played
 
     def events(
@@ -153,15 +151,16 @@ class Reader:
         if recent is not None:
             return recent
         values = {"task": of.task, "after": after, "upto": upto, "most": most, "revised": revised or upto}
-        answered, has_more = self._answered(EVENTS, values, PAGE_BYTES)
-        check_links(of, answered)
+        answered = self._answered(EVENTS, values, PAGE_BYTES)
+        check_links(of, "feedback", [(one.feedback, one.decision.task) for one in answered if one.feedback])
+        check_links(of, "revisions", [(one.revision, one.revision.task) for one in answered if one.revision])
+        check_columns(of, answered, without=UNUSED_IN_LEARNING)
         events = [
             Event.of(one.decision, one.feedback, one.revision, x)
             for one, x in zip(answered, of.read([one.decision for one in answered]), strict=True)
             if one.feedback is not None
         ]
-        check_events(of, events)
-        return events, has_more or len(events) == most
+        return events, len(events) == most or sum(map(_size, answered)) > PAGE_BYTES
 
     def find_decisions(self, info: TaskInfo, ids: Sequence[str]) -> list[AnsweredDecision[DecisionHead]]:
         """Return what is needed to check feedback on these ids: one row per feedback, or one if none."""
@@ -175,20 +174,21 @@ class Reader:
     def revised(self, of: Expected, after: int, upto: int, most: int) -> list[RevisionRow]:
         """Return up to `most` revisions of a task in (`after`, `upto`]."""
         revisions = list(map(RevisionRow._make, self.database.rows(REVISIONS, (of.task, after, upto, most))))
-        check_revisions(of, revisions)
+        check_links(of, "revisions", [(row, row.task) for row in revisions])
+        of.check("revisions", revisions)
         return revisions
 
     def is_revised(self, task: int, position: int, after: int, upto: int) -> bool:
         """Return True if feedback up to `position` was revised in (`after`, `upto`]."""
         query = "SELECT EXISTS (SELECT 1 FROM revisions WHERE task = ? AND seq > ? AND seq <= ? AND feedback <= ?)"
-        return bool(self.database.rows(query, (task, after, upto, position))[0][0])
+        return bool(self._value(query, (task, after, upto, position)))
 
     def decision_rows(self, info: TaskInfo, ids: Sequence[str]) -> list[DecisionRow]:
         """Return the rows of the decisions with these ids."""
         marks, names = name_values(ids)
         query = f"SELECT {select_list(DecisionRow)} FROM decisions d WHERE task = :task AND id IN ({marks})"
         decisions = list(map(DecisionRow._make, self.database.rows(query, {"task": info.number, **names})))
-        check_decisions(info, decisions)
+        check_answered(info, [AnsweredDecision(row, None, None) for row in decisions])
         return decisions
 
     def find_due(
@@ -210,12 +210,12 @@ class Reader:
 
     def first_unanswered(self, task: int, after: int) -> int | None:
         """Return the first decision after a seq that has no feedback in time, or None."""
-        rows = self.database.rows(
+        query = (
             "SELECT seq FROM decisions d WHERE task = ? AND seq > ? AND NOT EXISTS "
-            "(SELECT 1 FROM feedback f WHERE f.decision = d.seq AND f.late = 0) ORDER BY seq LIMIT 1",
-            (task, after),
+            "(SELECT 1 FROM feedback f WHERE f.decision = d.seq AND f.late = 0) ORDER BY seq LIMIT 1"
         )
-        return int(rows[0][0]) if rows else None
+        seq: int | None = self._value(query, (task, after))
+        return seq
 
     def decision(self, info: TaskInfo, identity: str) -> DecisionRecord | None:
         """Return a decision by its id, or None."""
@@ -268,8 +268,8 @@ class Reader:
 
     def earliest(self, task: int) -> float | None:
         """Return the earliest time of a decision of a task, or None."""
-        earliest = self.database.rows("SELECT min(time) FROM decisions WHERE task = ?", (task,))[0][0]
-        return None if earliest is None else float(earliest)
+        time: float | None = self._value("SELECT min(time) FROM decisions WHERE task = ?", (task,))
+        return time
 
     def span(self, order: Forgetting) -> tuple[int, int] | None:
         """Return the first and last seq of the rows to forget, or None if there are none."""
@@ -292,14 +292,14 @@ class Reader:
 
     def base(self, task: int) -> bytes | None:
         """Return the learner state kept for forgotten rows, from which a task is followed, or None."""
-        rows = self.database.rows("SELECT state FROM bases WHERE task = ?", (task,))
-        return bytes(rows[0][0]) if rows else None
+        state: bytes | None = self._value("SELECT state FROM bases WHERE task = ?", (task,))
+        return state
 
     def forgotten(self, info: TaskInfo, ids: Sequence[str]) -> list[str]:
         """Return the ids whose decisions were forgotten."""
         if not info.forgotten_at:
             return []
-        key = bytes(self.database.rows("SELECT key FROM erasure")[0][0])
+        key = bytes(self._value("SELECT key FROM erasure"))
         forgotten = []
         for start in range(0, len(ids), PAGE):
             hashes = dict(zip(hash_ids(key, ids[start : start + PAGE]), ids[start : start + PAGE], strict=True))
@@ -309,51 +309,49 @@ class Reader:
 
     def last(self) -> int:
         """Return the seq of the last row."""
-        return int(self.database.rows(LAST)[0][0])
+        return int(self._value(LAST))
 
     def last_time(self) -> float:
         """Return the time of the last row with a valid time, or 0."""
-        newest = "WHERE time BETWEEN ? AND ? ORDER BY seq DESC LIMIT 1"
-        found = [self.database.rows(f"SELECT seq, time FROM {name} {newest}", (-LATEST, LATEST)) for name in NAMES]
-        return float(max(itertools.chain(*found), default=(0, 0.0))[1])
+        condition = "WHERE time BETWEEN ? AND ? ORDER BY seq DESC LIMIT 1"
+        newest = [self.database.rows(f"SELECT seq, time FROM {name} {condition}", (-LATEST, LATEST)) for name in NAMES]
+        return float(max(itertools.chain(*newest), default=(0, 0.0))[1])
 
     def count(self, task: int, upto: int) -> int:
         """Return how many decisions a task has up to a position."""
-        rows = self.database.rows("SELECT count(*) FROM decisions WHERE task = ? AND seq <= ?", (task, upto))
-        return int(rows[0][0])
+        return int(self._value("SELECT count(*) FROM decisions WHERE task = ? AND seq <= ?", (task, upto)))
+
+    def _value(self, query: str, values: Values = ()) -> Any:
+        """Return the value of the first column in the first row of a query; None if there is no row."""
+        rows = self.database.rows(query, values)
+        return rows[0][0] if rows else None
 
     def _logged(
         self, info: TaskInfo, condition: str, most_bytes: int = MOST_BYTES, **values: Any
     ) -> list[DecisionRecord]:
         """Return the decisions of a task that meet a condition, up to a size."""
         values = {"task": info.number, "upto": NO_END, **values}
-        answered, _ = self._answered(f"{DECISIONS} AND {condition}", values, most_bytes)
+        answered = self._answered(f"{DECISIONS} AND {condition}", values, most_bytes)
         check_answered(info, answered)
         xs = info.expected.read([row.decision for row in answered])
         return [build_record(info, row, x) for row, x in zip(answered, xs, strict=True)]
 
-    def _answered(
-        self, query: str, values: Values, most_bytes: int
-    ) -> tuple[list[AnsweredDecision[DecisionRow]], bool]:
-        """Return the rows of a query until they exceed `most_bytes`, and whether there are more."""
-        has_more = False
+    def _answered(self, query: str, values: Values, most_bytes: int) -> list[AnsweredDecision[DecisionRow]]:
+        """Return the rows of a query until they exceed `most_bytes`."""
 
         def page(rows: Iterator[Any]) -> list[Any]:
-            nonlocal has_more
-            taken = list(_within_bytes((AnsweredDecision.from_row(DecisionRow, row) for row in rows), most_bytes))
-            has_more = next(rows, None) is not None
-            return taken
+            answered, size = [], 0
+            for row in rows:
+                answered.append(AnsweredDecision.from_row(DecisionRow, row))
+                size += _size(answered[-1])
+                if size > most_bytes:
+                    break
+            return answered
 
         answered: list[Any] = self.database.rows(query, values, page)
-        return answered, has_more
+        return answered
 
 
-def _within_bytes(rows: Iterable[Any], most: int) -> Iterator[Any]:
-    """Yield rows until the probabilities and x of their decisions exceed `most` bytes."""
-    size = 0
-    for row in rows:
-        yield row
-        # Both are None if the decision is missing, which is checked later.
-        size += len(row.decision.probabilities or b"") + len(row.decision.x or b"")
-        if size > most:
-            return
+def _size(row: AnsweredDecision[DecisionRow]) -> int:
+    """Return the bytes of the probabilities and x of a decision; both are None if it is missing."""
+    return len(row.decision.probabilities or b"") + len(row.decision.x or b"")

@@ -1,29 +1,31 @@
-"""The rows of a log as typed tuples, with the test of each column.
+"""The rows of a log as typed tuples.
 
-Both stores derive their tables, inserts and queries from these types. A failing disk or another program may have changed what is read: the
-tests are for whole columns, since a learner that follows its log reads a thousand rows at a time.
+Both stores derive their tables, inserts and queries from these types, and what is read is checked against them, since a failing disk or another
+program may have changed it. Whole columns are checked, since a learner that follows its log reads a thousand rows at a time.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
+from types import GenericAlias
 from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
 
 import numpy as np
+from pydantic import AfterValidator, ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
 
 from onebit.errors import OnebitError, brief
 from onebit.service.inputs import Inputs, decode_indices, decode_numbers
 from onebit.service.replies import Mode, Source
 from onebit.service.requests import MAX_ID_LENGTH
 
+VERSION = 1  # of the tables, in every store
 LATEST = 253_402_300_800.0  # the year 10,000 in seconds since 1970: no row is later
-LARGEST = 1.7976931348623157e308  # largest finite double
 MOST = 2**53
-
 ROUNDED = 1.0 + 1e-6  # largest probability, allowing for rounding in sums and single precision
 
 
@@ -34,91 +36,49 @@ class BadRecordError(OnebitError):
         super().__init__(f"task {task!r}, row {seq} of {table}: {wrong}")
 
 
-class Test(NamedTuple):
-    """A test of a column: whether all values are valid, and what is expected."""
+class PerTask:
+    """The type of a column that depends on the number of classes of its task: a function of that number."""
 
-    holds: Callable[[Sequence[Any]], bool]
-    wanted: str
-
-
-def range_test(kind: type, low: float, high: float, wanted: str = "") -> Test:
-    """Return a test for values of a type from `low` to `high`."""
-
-    def holds(column: Sequence[Any]) -> bool:
-        # Most columns have few distinct values, so only these are tested.
-        distinct = set(column)
-        return set(map(type, distinct)) <= {kind} and low <= min(distinct) and max(distinct) <= high
-
-    return Test(holds, wanted or f"a whole number from {low} to {high}")
+    def __init__(self, type_for: Callable[[int], Any]) -> None:
+        self.type_for = lru_cache(maxsize=256)(type_for)  # equal types have one test
 
 
-def member_test(*values: Any) -> Test:
-    """Return a test for values out of these."""
-    known = frozenset(values)
-    return Test(known.issuperset, " or ".join(map(str, values)))
+def check_probabilities(stored: bytes, classes: int) -> bytes:
+    """Raise ValueError unless these are encoded probabilities, of the classes that existed when they were written."""
+    if not stored or len(stored) % 8 or len(stored) > 8 * classes:
+        raise ValueError(f"must be the probabilities of at most {classes} classes, eight bytes each")
+    numbers = decode_numbers(stored)
+    if not ((numbers >= 0.0) & (numbers <= ROUNDED)).all():
+        raise ValueError(f"must be numbers from 0 to {ROUNDED}")
+    return stored
 
 
-def id_test() -> Test:
-    """Return a test for the ids of decisions."""
-
-    def holds(column: Sequence[Any]) -> bool:
-        return set(map(type, column)) <= {str} and all(column) and max(map(len, column)) <= MAX_ID_LENGTH
-
-    return Test(holds, f"a text of 1 to {MAX_ID_LENGTH} characters")
-
-
-def optional_test(test: Test) -> Test:
-    """Return a test that also accepts None."""
-
-    def holds(column: Sequence[Any]) -> bool:
-        there = [value for value in column if value is not None]
-        return not there or test.holds(there)
-
-    return Test(holds, f"{test.wanted}, or nothing")
+def check_candidates(stored: bytes, classes: int) -> bytes:
+    """Raise ValueError unless this is an encoded set of classes: rising class indices."""
+    indices = decode_indices(stored) if len(stored) % 4 == 0 else np.empty(0, np.int64)
+    if not len(indices) or indices[-1] >= classes or (np.diff(indices) <= 0).any():
+        raise ValueError(f"must be rising places in a list of {classes} classes, four bytes each")
+    return stored
 
 
-def class_test(classes: int) -> Test:
-    """Return a test for class indices."""
-    return range_test(int, 0, classes - 1)
+def _checked_bytes(check: Callable[[bytes, int], bytes]) -> PerTask:
+    return PerTask(lambda classes: Annotated[bytes, AfterValidator(lambda stored: check(stored, classes))])
 
 
-def probabilities_test(classes: int) -> Test:
-    """Return a test for encoded probabilities, of the classes that existed when they were written."""
-
-    def holds(column: Sequence[Any]) -> bool:
-        if not all(type(one) is bytes and len(one) % 8 == 0 and 8 <= len(one) <= 8 * classes for one in column):
-            return False
-        numbers = decode_numbers(b"".join(column))
-        return bool(((numbers >= 0.0) & (numbers <= ROUNDED)).all())
-
-    return Test(holds, f"the probabilities of at most {classes} classes, eight bytes each")
-
-
-def candidate_test(classes: int) -> Test:
-    """Return a test for encoded sets of classes: rising class indices."""
-
-    def holds(column: Sequence[Any]) -> bool:
-        if not all(type(one) is bytes and len(one) % 4 == 0 and one for one in column):
-            return False
-        return all((np.diff(one) > 0).all() and one[-1] < classes for one in map(decode_indices, column))
-
-    return Test(holds, f"rising places in a list of {classes} classes, four bytes each")
-
-
-# Column types with their tests. A test that depends on the number of classes is a function of it.
-Id = Annotated[str, id_test()]
-Time = Annotated[float, range_test(float, -LATEST, LATEST, "seconds since 1970")]
-ModeName = Annotated[str, member_test(*get_args(Mode))]
-SourceName = Annotated[str, member_test(*get_args(Source))]
-Count = Annotated[int, range_test(int, 0, MOST)]
-Generation = Annotated[int, range_test(int, 1, MOST)]
-Flag = Annotated[int, member_test(0, 1)]
-Number = Annotated[float, range_test(float, -LARGEST, LARGEST, "a finite number")]
-Probability = Annotated[float, range_test(float, 0.0, ROUNDED, "a probability")]
-Reward = Annotated[float, range_test(float, 0.0, 1.0, "a reward from 0 to 1")]
-ClassIndex = Annotated[int, class_test]
-Probabilities = Annotated[bytes, probabilities_test]
-Candidates = Annotated[bytes, candidate_test]
+# The types of columns, with what is valid. Whatever has no annotation is checked where it is read.
+Id = Annotated[str, Field(min_length=1, max_length=MAX_ID_LENGTH)]
+Time = Annotated[FiniteFloat, Field(ge=-LATEST, le=LATEST)]
+ModeName = Annotated[str, Field(pattern=f"^({'|'.join(get_args(Mode))})$")]
+SourceName = Annotated[str, Field(pattern=f"^({'|'.join(get_args(Source))})$")]
+Count = Annotated[int, Field(ge=0, le=MOST)]
+Generation = Annotated[int, Field(ge=1, le=MOST)]
+Flag = Annotated[int, Field(ge=0, le=1)]
+Number = FiniteFloat
+Probability = Annotated[FiniteFloat, Field(ge=0.0, le=ROUNDED)]
+Reward = Annotated[FiniteFloat, Field(ge=0.0, le=1.0)]
+ClassIndex = Annotated[int, PerTask(lambda classes: Annotated[int, Field(ge=0, lt=classes)])]
+Probabilities = Annotated[bytes, _checked_bytes(check_probabilities)]
+Candidates = Annotated[bytes, _checked_bytes(check_candidates)]
 
 
 class ChangeRow(NamedTuple):
@@ -158,7 +118,7 @@ class DecisionRow(NamedTuple):
 
 
 class DecisionHead(NamedTuple):
-    """The columns of a decision that are needed when feedback comes."""
+    """The columns of a decision that feedback and statistics need, without the large ones."""
 
     seq: int
     task: int
@@ -166,7 +126,10 @@ class DecisionHead(NamedTuple):
     time: Time
     mode: ModeName
     label: ClassIndex
+    greedy: ClassIndex
     among: Candidates | None
+    confidence: Probability | None
+    sure: Probability | None
 
 
 class FeedbackRow(NamedTuple):
@@ -232,24 +195,42 @@ def define_columns(kind: type[Any], types: Mapping[Any, str], demanded: Mapping[
 
 
 @lru_cache(maxsize=1024)
-def column_tests(kind: Any, classes: int | None = None) -> dict[str, Test]:
-    """Return the tests of a row type by field: those for class indices below `classes`, or, if None, all others."""
-    tests = {}
+def column_tests(kind: Any, classes: int | None = None) -> dict[str, TypeAdapter[list[Any]]]:
+    """Return what tests whole columns of a row type: those that depend on `classes`, or, if None, all others."""
+    tests: dict[str, TypeAdapter[list[Any]]] = {}
     for name, hint in get_type_hints(kind, include_extras=True).items():
         parts = (hint, *get_args(hint))
-        for test in (found for part in parts for found in getattr(part, "__metadata__", ())):
-            if isinstance(test, Test) is (classes is None):
-                whole = test if classes is None else test(classes)
-                tests[name] = optional_test(whole) if type(None) in parts else whole
+        notes = [note for part in parts for note in getattr(part, "__metadata__", ())]
+        per_task = next((note for note in notes if isinstance(note, PerTask)), None)
+        if notes and (per_task is None) is (classes is None):
+            value = hint if per_task is None or classes is None else per_task.type_for(classes)
+            tests[name] = _column_test(GenericAlias(list, value | None if type(None) in parts else value))
     return tests
 
 
-def find_faults(row: Any, tests: Mapping[str, Test]) -> Iterator[str]:
-    """Yield what is wrong with the fields of a row."""
-    for name, test in tests.items():
-        value = getattr(row, name)
-        if not test.holds([value]):
-            yield f"{name} is {brief(value)}, but must be {test.wanted}"
+@lru_cache(maxsize=1024)
+def _column_test(column: Any) -> TypeAdapter[list[Any]]:
+    return TypeAdapter(column, config=ConfigDict(strict=True))
+
+
+def find_faults(
+    rows: Sequence[Any], classes: int | None = None, without: Sequence[str] = ()
+) -> Iterator[tuple[Any, str]]:
+    """Yield each row of one type that has an invalid field, with what is wrong; leave out the fields `without`.
+
+    Only class indices are tested if the number of classes is given, and all but these if not.
+    """
+    kind: Any = type(rows[0]) if rows else tuple
+    for name, test in column_tests(kind, classes).items():
+        if name in without:
+            continue
+        try:
+            test.validate_python([*map(attrgetter(name), rows)])
+        except ValidationError as error:
+            for fault in error.errors(include_url=False, include_context=False):
+                row = rows[int(fault["loc"][0])]
+                what = re.sub("^(Input|String) should", "must", fault["msg"].removeprefix("Value error, "))
+                yield row, f"{name} is {brief(getattr(row, name))}, but {what}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,20 +242,9 @@ class Expected:
     inputs: Inputs
 
     def check(self, table: str, rows: Sequence[Any], classes: int | None = None, without: Sequence[str] = ()) -> None:
-        """Raise BadRecordError for the first row with a field that fails its test, leaving out fields `without`.
-
-        Only class indices are tested if the number of classes is given, and all but these if not. Whole columns are tested; single rows are
-        looked at only if one fails.
-        """
-        if not rows:
-            return
-        kind: Any = type(rows[0])
-        tests = {name: test for name, test in column_tests(kind, classes).items() if name not in without}
-        if all(test.holds([*map(attrgetter(name), rows)]) for name, test in tests.items()):
-            return
-        for row in rows:
-            for fault in find_faults(row, tests):
-                raise BadRecordError(self.name, table, row.seq, fault)
+        """Raise BadRecordError for a row with an invalid field; the arguments are those of `find_faults`."""
+        for row, fault in find_faults(rows, classes, without):
+            raise BadRecordError(self.name, table, row.seq, fault)
 
     def read(self, rows: Sequence[DecisionRow]) -> list[Any]:
         """Decode the x of decision rows; raise BadRecordError for the first that is invalid."""

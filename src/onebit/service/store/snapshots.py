@@ -30,6 +30,7 @@ FOLDER = "snapshots"
 LOG = logging.getLogger("onebit.service")
 UNREADABLE = (OnebitError, LookupError, AttributeError, TypeError, ValueError)  # what a damaged snapshot may raise
 _NAME = re.compile(r"(\d+)-(\d+)(?:-(\d+))?\.onebit")  # generation, position, and position of revisions if later
+ENDING = ".onebit"
 TRAINED = ".trained"  # ending of the name of a learner that is to take over
 
 
@@ -46,7 +47,7 @@ class Snapshot(NamedTuple):
     revised: int
     mark: Mark
     statistics: Statistics
-    retired: tuple[ClassName, ...] = ()  # for other readers of the file; the service takes these from its log
+    retired: tuple[ClassName, ...] = ()  # written for other readers of the file; the service takes these from its log
     age_s: float = 0.0
     warnings: tuple[str, ...] = ()  # such as about another machine
 
@@ -64,13 +65,16 @@ class _ServiceFields(BaseModel):
 
 
 class Packed(NamedTuple):
-    """A snapshot ready to be written."""
+    """A snapshot ready to be written, with the name of its file without ending."""
 
-    generation: int
+    name: str
     position: int
-    revised: int
     manifest: dict[str, Any]
     arrays: Any
+
+    def encode(self) -> bytes:
+        """Return the content of the file."""
+        return encode(self.manifest, self.arrays)
 
 
 def pack_snapshot(snapshot: Snapshot) -> Packed:
@@ -85,7 +89,9 @@ def pack_snapshot(snapshot: Snapshot) -> Packed:
         "mark": snapshot.mark,
         "statistics": snapshot.statistics.to_dict(),
     }
-    return Packed(snapshot.generation, snapshot.position, snapshot.revised, {**manifest, "service": beside}, arrays)
+    revised = f"-{snapshot.revised:015d}" if snapshot.revised > snapshot.position else ""
+    name = f"{snapshot.generation:04d}-{snapshot.position:015d}{revised}"
+    return Packed(name, snapshot.position, {**manifest, "service": beside}, arrays)
 
 
 def decode_snapshot(content: bytes, where: str = "the state in the log", age_s: float = 0.0) -> Snapshot:
@@ -100,10 +106,8 @@ def decode_snapshot(content: bytes, where: str = "the state in the log", age_s: 
             except (LookupError, AttributeError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
                 raise InputError(f"the field 'service' of its manifest cannot be read: {brief(str(error))}") from None
             learner = wrap_runtime(load_state(manifest, arrays))
-            names = learner.runtime.names
-            retired = tuple(learner.classes[place] for place in sorted(names.retired))
             # The log decides what is played here, and the learner still learns from classes played before they were retired.
-            names.retired = frozenset()
+            learner.runtime.names.retired = frozenset()
             learner.runtime.disable_ledger()
             if statistics.classes != len(learner.classes):
                 raise InputError(
@@ -111,7 +115,7 @@ def decode_snapshot(content: bytes, where: str = "the state in the log", age_s: 
                 )
     place = (fields.generation, fields.position, fields.revised)
     messages = tuple(str(warning.message) for warning in caught)
-    return Snapshot(learner, *place, fields.mark, statistics, retired, age_s, messages)
+    return Snapshot(learner, *place, fields.mark, statistics, age_s=age_s, warnings=messages)
 
 
 def refuse_lost_rows(log: str, last: int, snapshots: Iterable[tuple[str, str]], advice: str) -> None:
@@ -138,7 +142,7 @@ class SnapshotFolder:
         self.folder = data / FOLDER / str(task)
 
     def names(self) -> list[str]:
-        """Return the names of all files: snapshots, trained learners, and those put aside."""
+        """Return the names of all files: snapshots and trained learners."""
         return [path.name for path in self.folder.glob("*")]
 
     def read(self, name: str) -> tuple[bytes, float]:
@@ -167,12 +171,6 @@ class SnapshotFolder:
             with contextlib.suppress(OSError):  # removed the next time
                 (self.folder / name).unlink(missing_ok=True)
 
-    def quarantine_snapshot(self, name: str) -> None:
-        """Rename a snapshot to `.unused`, so that it can still be examined."""
-        path = self.folder / name
-        with contextlib.suppress(OSError):
-            path.rename(path.with_suffix(".unused"))
-
     def where(self, name: str) -> str:
         """Return the place of a snapshot, for messages."""
         return str(self.folder / name)
@@ -188,11 +186,9 @@ class Snapshots:
 
     def write(self, packed: Packed) -> str:
         """Write a snapshot atomically, remove superfluous ones, and return its place."""
-        revised = f"-{packed.revised:015d}" if packed.revised > packed.position else ""
-        name = f"{packed.generation:04d}-{packed.position:015d}{revised}.onebit"
-        self._store.write(name, encode(packed.manifest, packed.arrays))
+        self._store.write(f"{packed.name}{ENDING}", packed.encode())
         self._store.remove(self._surplus_names())
-        return self._store.where(name)
+        return self._store.where(f"{packed.name}{ENDING}")
 
     def _surplus_names(self) -> list[str]:
         """Return the snapshots to remove: all but the last few, and the oldest at each distance.
@@ -212,21 +208,31 @@ class Snapshots:
         self._store.remove(
             [name for at, revised, name in self._positions() if reader.is_revised(self._task, at, revised, last)]
         )
-        for _, _, name in self._positions():
-            where = self._store.where(name)
-            try:
-                snapshot = self._load(name, reader)
-            except UNREADABLE as error:
-                if name not in self._store.names():  # just removed in favour of a newer one
-                    continue
-                LOG.warning(f"a snapshot is not used: {error}", extra={"event": "snapshot-damaged", "path": where})
-                self._store.quarantine_snapshot(name)
+        for where, snapshot in self._load_all([name for _, _, name in self._positions()], reader):
+            if not isinstance(snapshot, Snapshot):
+                LOG.warning(f"a snapshot is not used: {snapshot}", extra={"event": "snapshot-damaged", "path": where})
                 continue
             for message in snapshot.warnings:
                 LOG.warning(message, extra={"event": "snapshot-of-another-machine", "path": where})
             # The content counts, not the name.
             if not reader.is_revised(self._task, snapshot.position, snapshot.revised, last):
                 yield snapshot
+
+    def find_faults(self, reader: Reader) -> Iterator[tuple[str, str | None]]:
+        """Yield the place of each snapshot and what is wrong with it, or None."""
+        for where, snapshot in self._load_all(
+            sorted(name for name in self._store.names() if name.endswith(ENDING)), reader
+        ):
+            yield where, None if isinstance(snapshot, Snapshot) else " ".join(snapshot.split())
+
+    def _load_all(self, names: Iterable[str], reader: Reader) -> Iterator[tuple[str, Snapshot | str]]:
+        """Yield the place of each snapshot with what it is, or why it cannot be used."""
+        for name in names:
+            try:
+                yield self._store.where(name), self._load(name, reader)
+            except UNREADABLE as error:
+                if name in self._store.names():  # otherwise just removed in favour of a newer one
+                    yield self._store.where(name), str(error) or type(error).__name__
 
     def _load(self, name: str, reader: Reader) -> Snapshot:
         """Return a snapshot; raise an error of `UNREADABLE` unless it is complete and matches the log."""
@@ -237,17 +243,15 @@ class Snapshots:
         then, learner = reader.task(self._task, snapshot.position), snapshot.learner
         if then is None:
             raise InputError(f"{where} is of a task that the log does not know there")
-        ours = (snapshot.generation, learner.runtime.rule.name, tuple(learner.classes))
-        if ours != (then.generation, rule_named(then.learner).name, tuple(then.classes)):
+        learnt = (snapshot.generation, learner.runtime.rule.name, tuple(learner.classes))
+        if learnt != (then.generation, rule_named(then.learner).name, tuple(then.classes)):
             raise InputError(f"{where} and the log disagree on which learner it is, or on its classes")
         return snapshot
 
     def write_trained(self, packed: Packed) -> None:
         """Save a learner trained to take over, for other nodes, in place of the previous one."""
-        before = [name for name in self._store.names() if name.endswith(TRAINED)]
-        name = f"{packed.generation:04d}-{packed.position:015d}{TRAINED}"
-        self._store.write(name, encode(packed.manifest, packed.arrays))
-        self._store.remove(before)
+        self._store.remove([name for name in self._store.names() if name.endswith(TRAINED)])
+        self._store.write(f"{packed.name}{TRAINED}", packed.encode())
 
     def find_trained(self, generation: int, reader: Reader) -> Snapshot | None:
         """Return the learner trained to take over as `generation`, if it was saved and matches the log."""
@@ -259,21 +263,10 @@ class Snapshots:
                         return trained
         return None
 
-    def find_faults(self, reader: Reader) -> Iterator[tuple[str, str | None]]:
-        """Yield the place of each snapshot and what is wrong with it, or None."""
-        for name in sorted(filter(_is_snapshot, self._store.names())):
-            where = self._store.where(name)
-            try:
-                self._load(name, reader)
-                yield where, None
-            except UNREADABLE as error:
-                if name in self._store.names():  # otherwise just removed in favour of a newer one
-                    yield where, " ".join(str(error).split()) or type(error).__name__
-
     def remove_before(self, position: int) -> None:
-        """Remove the snapshots before a position, which know forgotten rows, and all that were put aside."""
+        """Remove the snapshots before a position, and trained learners: these know forgotten rows."""
         old = [name for at, _, name in self._positions() if at < position]
-        self._store.remove([*old, *(name for name in self._store.names() if not _is_snapshot(name))])
+        self._store.remove([*old, *(name for name in self._store.names() if not name.endswith(ENDING))])
 
     def remove(self) -> None:
         """Remove all snapshots of a task that is deleted."""
@@ -284,7 +277,3 @@ class Snapshots:
         matches = [(name, _NAME.fullmatch(name)) for name in self._store.names()]
         named = [(int(match[1]), int(match[2]), int(match[3] or match[2]), name) for name, match in matches if match]
         return [(position, revised, name) for _, position, revised, name in sorted(named, reverse=True)]
-
-
-def _is_snapshot(name: str) -> bool:
-    return name.endswith(".onebit")

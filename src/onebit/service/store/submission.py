@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from onebit.service.store.cache import CachedDecision, CachedFeedback
 from onebit.service.store.errors import StaleError, TaskChangedError
-from onebit.service.store.rows import NAMES, ChangeRow, DecisionRow
+from onebit.service.store.rows import NAMES, ChangeRow
 
 Keys = Mapping[tuple[int, str], int]  # number of new rows by task and table
 UNREAD = -1  # last change of a task whose changes cannot be read
@@ -91,37 +91,32 @@ class Submission(Ticket):
 
         Feedback may be on a decision of the same submission, and a revision of feedback in it.
         """
+        dated: dict[str, Any] = {} if now is None else {"time": now}
         for index, change in enumerate(self.changes):
             last += 1
-            self.changes[index] = change._replace(seq=last, time=change.time if now is None else now)
+            self.changes[index] = change._replace(seq=last, **dated)
         for decision in self.decisions:
             last += 1
-            row = decision.record
-            # Three times as fast as `_replace`: there may be thousands of rows.
-            decision.record = DecisionRow(last, *row[1:]) if now is None else row._replace(seq=last, time=now)
+            decision.record = decision.record._replace(seq=last, **dated)
         for given in self.feedback:
             last += 1
-            time = given.row.time if now is None else now
-            given.row = given.row._replace(seq=last, time=time, decision=given.decision.record.seq)
+            given.row = given.row._replace(seq=last, decision=given.decision.record.seq, **dated)
         for given in self.revisions:
             last += 1
             assert given.revision is not None
-            time = given.revision.time if now is None else now
-            given.revision = given.revision._replace(seq=last, time=time, feedback=given.row.seq)
+            given.revision = given.revision._replace(seq=last, feedback=given.row.seq, **dated)
         self.last = last
         return last
 
-    def rows(self) -> dict[str, list[Any]]:
-        """Return the rows by table."""
-        return {
-            "changes": self.changes,
-            "decisions": [decision.record for decision in self.decisions],
-            "feedback": [given.row for given in self.feedback],
-            "revisions": [given.revision for given in self.revisions],
-        }
+    def add_rows(self, tables: Mapping[str, list[Any]]) -> None:
+        """Add the rows to lists by table, once they are numbered: a later submission may revise the same feedback."""
+        tables["changes"].extend(self.changes)
+        tables["decisions"].extend(decision.record for decision in self.decisions)
+        tables["feedback"].extend(given.row for given in self.feedback)
+        tables["revisions"].extend(given.revision for given in self.revisions)
 
 
-def count_rows(group: Iterable[Submission]) -> Keys:
+def count_rows(group: Sequence[Submission]) -> Keys:
     """Count the rows of submissions by task and table."""
     counts: Counter[tuple[int, str]] = Counter()
     for submission in group:

@@ -7,12 +7,11 @@ from typing import NamedTuple
 
 from pydantic import TypeAdapter
 
-from onebit.errors import OnebitError, brief
+from onebit.errors import OnebitError
 from onebit.service.requests import TaskName
-from onebit.service.store.rows import BadRecordError, ChangeRow, column_tests, detail_in
+from onebit.service.store.rows import BadRecordError, ChangeRow, detail_in, find_faults
 from onebit.service.task import TaskInfo, class_texts, read_detail
 
-_TIME = column_tests(ChangeRow)["time"]
 _NAME: TypeAdapter[str] = TypeAdapter(TaskName)
 
 
@@ -59,10 +58,10 @@ def _name_in(stored: str) -> str | None:
 
 def apply_change(tasks: dict[int, TaskInfo], change: ChangeRow) -> None:
     """Apply the next change of a task to `tasks`; raise ValueError or OnebitError if it is invalid."""
-    seq, task, when, kind, stored, _ = change
-    if not _TIME.holds([when]):
-        raise ValueError(f"time is {brief(when)}, but must be {_TIME.wanted}")
-    detail = read_detail(kind, stored)
+    kind, task = change.kind, change.task
+    for _, fault in find_faults([change]):
+        raise ValueError(fault)
+    detail = read_detail(kind, change.detail)
     known = tasks.get(task)
     if (known is None) != (kind == "created"):
         raise ValueError(
@@ -70,7 +69,7 @@ def apply_change(tasks: dict[int, TaskInfo], change: ChangeRow) -> None:
         )
     if known is None:
         class_texts(detail["classes"])
-        tasks[task] = TaskInfo.created(seq, task, when, detail)
+        tasks[task] = TaskInfo.created(change.seq, task, change.time, detail)
         return
     if kind == "learner" and detail["generation"] != known.generation + 1:
         raise ValueError(f"detail.generation is {detail['generation']}, but must be {known.generation + 1}")
@@ -78,4 +77,4 @@ def apply_change(tasks: dict[int, TaskInfo], change: ChangeRow) -> None:
         class_texts([*known.classes, *detail["add_classes"]])
     if detail.get("remove_classes"):
         known.refuse_retiring(detail.get("add_classes", []), detail["remove_classes"])
-    known.apply(seq, when, kind, detail)
+    known.apply(change.seq, change.time, kind, detail)

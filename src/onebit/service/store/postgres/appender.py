@@ -88,7 +88,6 @@ class PostgresAppender:
         self._connection: psycopg.Connection | None = None
         self._warnings: list[str] = []
         self._is_committing = False
-        self._began: float | None = None  # start of the current transaction, in the time of the watch
         with as_log_errors():
             [(self._key,)] = self._connected().execute("SELECT key FROM erasure").fetchall()
 
@@ -98,39 +97,35 @@ class PostgresAppender:
         return self._tail.position
 
     def append(self, group: Sequence[Submission]) -> list[Outcome]:
-        self._began = self._watch.now
-        try:
-            with self._transaction(group, PATIENCE_S + SILENCE_S) as (connection, now, view):
-                outcomes = [view.take(submission, now) for submission in group]
-                accepted = [submission for submission, refusal in zip(group, outcomes, strict=True) if refusal is None]
-                with connection.pipeline():
-                    with connection.cursor() as cursor:
-                        _insert(cursor, accepted)
-                        if accepted:
-                            cursor.execute("UPDATE head SET seq = %s, time = %s", (view.last, now))
-                        else:
-                            cursor.execute("UPDATE head SET beats = beats + 1")
-                    self._is_committing = True
-                    connection.execute("COMMIT")
-                self._cache.note_written(accepted)
-        finally:
-            self._began = None
+        with self._transaction(group, PATIENCE_S) as (connection, view):
+            outcomes = [view.take(submission) for submission in group]
+            accepted = [submission for submission, refusal in zip(group, outcomes, strict=True) if refusal is None]
+            with connection.pipeline():
+                with connection.cursor() as cursor:
+                    _insert(cursor, accepted)
+                    if accepted:
+                        cursor.execute("UPDATE head SET seq = %s, time = %s", (view.last, view.now))
+                    else:
+                        cursor.execute("UPDATE head SET beats = beats + 1")
+                self._is_committing = True
+                connection.execute("COMMIT")
+            self._cache.note_written(accepted)
         return outcomes
 
     @contextmanager
     def _transaction(
         self, group: Sequence[Submission], patience_s: float = math.inf
-    ) -> Iterator[tuple[psycopg.Connection, float, _LockedView]]:
-        """Take the ordering lock for a block that ends with COMMIT; yield the time and the state of the log.
+    ) -> Iterator[tuple[psycopg.Connection, _LockedView]]:
+        """Take the ordering lock for a block that ends with COMMIT; yield the state of the log.
 
-        If it fails, the connection is closed, so that the server rolls back what was not committed.
+        It is cancelled after `patience_s`. If it fails, the connection is closed, so that the server rolls back what was not committed.
         """
         self._is_committing = False
         try:
             connection = self._connected()
             self._warnings.clear()
-            with self._watch.over(connection, patience_s):
-                yield connection, *self._lock_and_read(connection, group)
+            with self._watch.over(connection, patience_s + SILENCE_S, cancel_s=patience_s):
+                yield connection, self._lock_and_read(connection, group)
                 if self._warnings:  # rows were committed, but waiting for the standby was given up
                     raise LogError(self._warnings[0], unknown=True)
                 connection.execute(f"NOTIFY {CHANNEL}")
@@ -150,13 +145,13 @@ class PostgresAppender:
 
         The database sets the time, not `when`. Raise StaleError if there is a later change of any task than `known`.
         """
-        with self._transaction(()) as (connection, now, view):
+        with self._transaction(()) as (connection, view):
             if known != view.last_change:
                 raise STALE
             seq, translated = view.last + 1, TranslatedConnection(connection)
-            forgotten = take_out(translated, _deletable(translated, order, seq), order, seq, now, token)
+            forgotten = take_out(translated, _deletable(translated, order, seq), order, seq, view.now, token)
             if forgotten.rows:  # the head holds the time of the last row, by which nodes recognize the log
-                connection.execute("UPDATE head SET seq = %s, time = %s", (forgotten.seq, now))
+                connection.execute("UPDATE head SET seq = %s, time = %s", (forgotten.seq, view.now))
             self._is_committing = True
             connection.execute("COMMIT")
         return forgotten
@@ -180,22 +175,15 @@ class PostgresAppender:
             return False
         return True
 
-    def cancel_late(self) -> None:
-        """Cancel a transaction that takes too long. Called regularly, on another thread."""
-        began, connection = self._began, self._connection
-        if began is not None and connection is not None and self._watch.now - began > PATIENCE_S:
-            self._began = None
-            connection.cancel_safe(timeout=2.0)
-
     def close(self) -> None:
         self._give_up()
 
-    def _lock_and_read(self, connection: psycopg.Connection, group: Sequence[Submission]) -> tuple[float, _LockedView]:
-        """Take the ordering lock; return the time and the state of the log that `group` depends on."""
-        made = [decision.record for submission in group for decision in submission.decisions]
+    def _lock_and_read(self, connection: psycopg.Connection, group: Sequence[Submission]) -> _LockedView:
+        """Take the ordering lock; return the state of the log that `group` depends on."""
+        new = [decision.record for submission in group for decision in submission.decisions]
         decisions = [given.decision.record.seq for submission in group for given in submission.feedback]
         revised = [given.row.seq for submission in group for given in submission.revisions]
-        ids = [row.id for row in made]
+        ids = [row.id for row in new]
         with connection.pipeline():
             connection.execute("BEGIN")
             connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCKS, ORDERING))
@@ -204,17 +192,17 @@ class PostgresAppender:
                 "SELECT task, max(seq) FROM changes WHERE task = ANY(%s) GROUP BY task",
                 (list({submission.task for submission in group}),),
             )
-            taken = connection.execute(IDS_TAKEN, ([row.task for row in made], ids, hash_ids(self._key, ids)))
+            taken = connection.execute(IDS_TAKEN, ([row.task for row in new], ids, hash_ids(self._key, ids)))
             answers = connection.execute(ANSWERS, (decisions,))
             orphans = connection.execute(ORPHANS, (decisions, revised))
         [(log, seq, protocol, cpu, now, last_change, holder)] = head.fetchall()
         self._refuse_foreign(log, seq, Fence(protocol, cpu))
         self._clock.set(now)
         orphaned = {decision for (decision,) in orphans}
-        view = _LockedView(seq, last_change, dict(task_changes.fetchall()), holder, set(taken), {}, orphaned)
+        view = _LockedView(now, seq, last_change, dict(task_changes.fetchall()), holder, set(taken), {}, orphaned)
         for decision, source, late in answers:
             view.answers.setdefault(decision, set()).add((source, late))
-        return now, view
+        return view
 
     def _refuse_foreign(self, log: str, seq: int, fence: Fence) -> None:
         if log == self._tail.log and seq < self.last:
@@ -253,6 +241,7 @@ class PostgresAppender:
 class _LockedView:
     """The state of the log under the lock, updated with the rows being written."""
 
+    now: float
     last: int  # seq of the last row
     last_change: int
     task_changes: dict[int, int]  # seq of the last change of each task
@@ -261,7 +250,7 @@ class _LockedView:
     answers: dict[int, set[tuple[str, int]]]  # by decision: source, and whether late
     orphans: set[int]  # seq of referenced rows that were deleted
 
-    def take(self, submission: Submission, now: float) -> Outcome:
+    def take(self, submission: Submission) -> Outcome:
         """Number the rows of a submission, or return why they are stale."""
         assumptions = submission.assumptions
         if assumptions.lease is not None and assumptions.lease != self.lease:
@@ -273,7 +262,7 @@ class _LockedView:
             return refusal
         if self._is_taken(submission):
             return TAKEN
-        self.last = submission.number(self.last, now)
+        self.last = submission.number(self.last, self.now)
         if submission.changes:
             self.last_change = self.task_changes[submission.task] = self.last
         return None
@@ -298,12 +287,13 @@ class _LockedView:
 
 
 def _insert(cursor: psycopg.Cursor, accepted: Sequence[Submission]) -> None:
-    for table, statement in INSERTS.items():
-        rows = [row for submission in accepted for row in submission.rows()[table]]
+    tables: dict[str, list[Any]] = {table: [] for table in ROW_TYPES}
+    for submission in accepted:
+        submission.add_rows(tables)
+    for table, rows in tables.items():
         if rows:
-            cursor.executemany(statement, rows)
-    decisions = [decision.record for submission in accepted for decision in submission.decisions]
-    if decisions:
+            cursor.executemany(INSERTS[table], rows)
+    if decisions := tables["decisions"]:
         columns = [row.task for row in decisions], [row.id for row in decisions], [row.seq for row in decisions]
         cursor.execute("INSERT INTO ids SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bigint[])", columns)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
 
 import psycopg
@@ -19,6 +21,7 @@ from onebit.service.store.rows import Row
 
 SILENCE_S = 30.0  # of the server, before its connection is closed
 LOOK_S = 0.5
+CANCEL_S = 2.0  # most that a request to cancel may take
 _NAMED = re.compile(r"(?<![:\w]):(\w+)")
 # Ids are looked up in a table of their own.
 _BY_ID = re.compile(r"((?:d\.)?)task = (\S+) AND (?:d\.)?id (IN \([^)]*\)|= :id)")
@@ -32,6 +35,15 @@ def translate_sql(query: str) -> str:
     return _NAMED.sub(r"%(\1)s", query).replace("?", "%s")
 
 
+@dataclass
+class _Wait:
+    """A connection in use, and until when, in the time of the watch."""
+
+    connection: psycopg.Connection
+    cut_at: float
+    cancel_at: float
+
+
 class Watch:
     """A thread that closes connections whose server, or a proxy before it, has been silent for too long.
 
@@ -43,7 +55,7 @@ class Watch:
     def __init__(self) -> None:
         self.now = 0.0  # seconds, counted in rounds
         self._lock = threading.Lock()
-        self._waits: dict[int, tuple[float, psycopg.Connection]] = {}  # deadline and connection, by thread
+        self._waits: dict[int, _Wait] = {}  # by thread
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="onebit-watch", daemon=True)
 
@@ -56,11 +68,11 @@ class Watch:
             self._thread.join()
 
     @contextmanager
-    def over(self, connection: psycopg.Connection, patience_s: float) -> Iterator[None]:
-        """Limit how long the server may take to answer within the block."""
+    def over(self, connection: psycopg.Connection, patience_s: float, cancel_s: float = math.inf) -> Iterator[None]:
+        """Limit how long the server may take to answer within the block; ask it to give up after `cancel_s`."""
         key = threading.get_ident()
         with self._lock:
-            self._waits[key] = (self.now + patience_s, connection)
+            self._waits[key] = _Wait(connection, self.now + patience_s, self.now + cancel_s)
         try:
             yield
         finally:
@@ -75,9 +87,14 @@ class Watch:
         """Count one round, and close the connections that have waited too long."""
         with self._lock:
             self.now += LOOK_S
-            for until, connection in self._waits.values():
-                if self.now > until:
-                    cut(connection)
+            for wait in self._waits.values():
+                if self.now > wait.cut_at:
+                    cut(wait.connection)
+            late = [wait for wait in self._waits.values() if self.now > wait.cancel_at]
+        for wait in late:
+            wait.cancel_at = math.inf
+            with suppress(psycopg.Error):
+                wait.connection.cancel_safe(timeout=CANCEL_S)
 
 
 def cut(connection: psycopg.Connection) -> None:
@@ -89,9 +106,9 @@ def cut(connection: psycopg.Connection) -> None:
 class PostgresDatabase:
     """A connection for reading; a lost connection is reopened by the next query."""
 
-    def __init__(self, address: str, watch: Watch | None = None) -> None:
+    def __init__(self, address: str, watch: Watch) -> None:
         self._address = address
-        self._watch = watch or Watch()  # a command has none, and waits as long as its caller
+        self._watch = watch
         self._connection: psycopg.Connection | None = connect(address)
 
     def rows(self, query: str, values: Values = (), taken: Callable[[Iterator[Row]], list[Row]] = list) -> list[Row]:

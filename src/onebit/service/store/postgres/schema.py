@@ -17,8 +17,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from onebit.errors import InputError
 from onebit.learner.model_file import platform_info
-from onebit.service.store.errors import LogError
-from onebit.service.store.rows import ROW_TYPES, Flag, define_columns
+from onebit.service.store.errors import DamagedLogError, LogError
+from onebit.service.store.rows import ROW_TYPES, VERSION, Flag, define_columns
 
 # Advisory locks have two keys; the first is the same for all of onebit.
 LOCKS = 0x31626974  # "1bit"
@@ -45,10 +45,13 @@ SET tcp_keepalives_count TO 2;
 # A forgotten decision leaves a keyed hash of its id. `bases` has the learner state from which the rows of a task are followed, if what was learnt
 # from deleted rows is kept; `erasure` has the key of the hashes, and whether deleted content may still be in the pages of the tables. The server
 # samples columns for its statistics, which would outlive a forgotten decision: sampling is off for columns with user data.
+QUOTE = '"'  # around names of columns, of which `right` is a keyword
 _TYPES = {int: "bigint", float: "double precision", str: "text", bytes: "bytea", Flag: "smallint"}
-_COLUMNS = {
-    table: define_columns(kind, _TYPES, {"id": 'COLLATE "C" NOT NULL'}, quote='"') for table, kind in ROW_TYPES.items()
-}
+_DEMANDED = {"id": 'COLLATE "C" NOT NULL'}
+_LOG = "".join(
+    f"CREATE TABLE onebit.{table} (\n{define_columns(kind, _TYPES, _DEMANDED, QUOTE)}\n);\n"
+    for table, kind in ROW_TYPES.items()
+)
 _TABLES = f"""
 CREATE SCHEMA IF NOT EXISTS onebit;
 CREATE TABLE onebit.head (
@@ -62,9 +65,7 @@ CREATE TABLE onebit.head (
     closed boolean NOT NULL,
     beats bigint NOT NULL
 );
-CREATE TABLE onebit.changes (
-{_COLUMNS["changes"]}
-);
+{_LOG}
 CREATE INDEX changes_by_task ON onebit.changes (task, seq);
 CREATE UNIQUE INDEX changes_by_generation ON onebit.changes (task, ((detail::jsonb ->> 'generation')::bigint))
     WHERE kind = 'learner';
@@ -79,18 +80,9 @@ CREATE TABLE onebit.ids (
     seq bigint NOT NULL,
     PRIMARY KEY (task, id)
 );
-CREATE TABLE onebit.decisions (
-{_COLUMNS["decisions"]}
-);
 CREATE INDEX decisions_by_task ON onebit.decisions (task, seq);
-CREATE TABLE onebit.feedback (
-{_COLUMNS["feedback"]}
-);
 CREATE UNIQUE INDEX feedback_by_decision ON onebit.feedback (decision, late);
 CREATE INDEX feedback_by_task ON onebit.feedback (task, seq);
-CREATE TABLE onebit.revisions (
-{_COLUMNS["revisions"]}
-);
 CREATE INDEX revisions_by_feedback ON onebit.revisions (feedback, seq);
 CREATE INDEX revisions_by_task ON onebit.revisions (task, seq);
 CREATE TABLE onebit.snapshots (
@@ -134,14 +126,12 @@ BEGIN
     RAISE EXCEPTION 'the log is only added to';
 END $$;
 """
-_LOGGED = ("changes", "decisions", "feedback", "revisions", "ids")
 _TRIGGERS = "".join(
     f"CREATE TRIGGER {table}_kept BEFORE UPDATE OR DELETE OR TRUNCATE ON onebit.{table} "
     "FOR EACH STATEMENT EXECUTE FUNCTION onebit.only_added_to();\n"
-    for table in _LOGGED
+    for table in (*ROW_TYPES, "ids")
 )
 SCHEMA = _TABLES + _TRIGGERS
-VERSION = 1
 PROTOCOL = 1  # of what nodes write and how they follow it; raised when older nodes would not understand it
 
 
@@ -194,7 +184,7 @@ def create_tables(address: str) -> None:
             raise InputError(f"{public_address(address)} has the encoding {encoding}, but must have UTF8")
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCKS, MAKING))
-            if read_version(connection, address) == 0:
+            if not has_tables(connection, address):
                 fence = Fence.of_this_node()
                 connection.execute(SCHEMA)
                 connection.execute(
@@ -203,15 +193,15 @@ def create_tables(address: str) -> None:
                 )
 
 
-def read_version(connection: psycopg.Connection, address: str) -> int:
-    """Return the version of the tables, 0 if there are none; raise InputError if it is not known."""
+def has_tables(connection: psycopg.Connection, address: str) -> bool:
+    """Return True if the tables of a log are there; raise InputError if their version is not known."""
     if connection.execute("SELECT to_regclass('onebit.head')").fetchall() == [(None,)]:
-        return 0
-    rows = connection.execute("SELECT version FROM onebit.head").fetchall()
-    if not rows or rows[0][0] > VERSION:
-        what = f"was written by a newer onebit: its tables have version {rows[0][0]}" if rows else "has no head"
-        raise InputError(f"the log in {public_address(address)} {what}, and {VERSION} is known")
-    return int(rows[0][0])
+        return False
+    for (version,) in connection.execute("SELECT version FROM onebit.head"):
+        if version != VERSION:
+            what = f"the tables have version {version}, and this onebit knows version {VERSION}"
+            raise InputError(f"the log in {public_address(address)}: {what}")
+    return True
 
 
 def _sentence(error: Exception) -> str:
@@ -221,8 +211,8 @@ def _sentence(error: Exception) -> str:
 
 def log_error(error: psycopg.Error, *, unknown: bool = False) -> LogError:
     """Return the LogError for an error of PostgreSQL."""
-    damaged = isinstance(error, (psycopg.errors.DataCorrupted, psycopg.errors.IndexCorrupted))
-    return LogError(_sentence(error), damaged=damaged, unknown=unknown)
+    is_damaged = isinstance(error, (psycopg.errors.DataCorrupted, psycopg.errors.IndexCorrupted))
+    return (DamagedLogError if is_damaged else LogError)(_sentence(error), unknown=unknown)
 
 
 @contextmanager

@@ -24,8 +24,8 @@ from onebit.service.store.postgres.schema import (
     as_log_errors,
     connect,
     create_tables,
+    has_tables,
     public_address,
-    read_version,
 )
 from onebit.service.store.postgres.tail import Tail
 from onebit.service.store.postgres.tokens import PostgresTokens
@@ -97,9 +97,6 @@ class PostgresSnapshots:
         with connect(self._address) as connection, as_log_errors():
             connection.execute("DELETE FROM snapshots WHERE task = %s AND name = ANY(%s)", (self._task, list(names)))
 
-    def quarantine_snapshot(self, name: str) -> None:
-        """Do nothing: another node may be able to read the snapshot."""
-
     def where(self, name: str) -> str:
         return f"snapshot {self._task}/{name}"
 
@@ -118,7 +115,7 @@ class PostgresStore:
         self._tokens = PostgresTokens(address)
         self._clock = DatabaseClock()
         self._watch = Watch()
-        self._tail = Tail(address, self._join, self._look, self._watch)
+        self._tail = Tail(address, self._join, self._tokens.look, self._watch)
         self._appender: PostgresAppender | None = None
 
     @property
@@ -151,18 +148,18 @@ class PostgresStore:
 
     def _join(self, connection: psycopg.Connection) -> None:
         """Register this node as long as the connection lasts; raise InputError beside nodes of another kind."""
-        mine = Fence.of_this_node()
+        own = Fence.of_this_node()
         with as_log_errors(), connection.transaction():
-            [theirs] = map(Fence._make, connection.execute("SELECT protocol, cpu FROM head FOR UPDATE"))
-            if theirs != mine:
+            [present] = map(Fence._make, connection.execute("SELECT protocol, cpu FROM head FOR UPDATE"))
+            if present != own:
                 alone = connection.execute("SELECT pg_try_advisory_xact_lock(%s, %s)", (LOCKS, NODES)).fetchone()
-                if theirs.protocol > mine.protocol or alone is None or not alone[0]:
+                if present.protocol > own.protocol or alone is None or not alone[0]:
                     raise InputError(
-                        f"the nodes of {self.name} are of {theirs}, and this one is of {mine}: nodes of one log must be of one kind, or "
+                        f"the nodes of {self.name} are of {present}, and this one is of {own}: nodes of one log must be of one kind, or "
                         "they would not know the same; stop the others first, where newer ones are to take their place"
                     )
-                connection.execute("UPDATE head SET protocol = %s, cpu = %s", mine)
-                LOG.warning(f"the nodes are of {mine} from now on, and were of {theirs}", extra={"event": "fence"})
+                connection.execute("UPDATE head SET protocol = %s, cpu = %s", own)
+                LOG.warning(f"the nodes are of {own} from now on, and were of {present}", extra={"event": "fence"})
             connection.execute("SELECT pg_advisory_lock_shared(%s, %s)", (LOCKS, NODES))
 
     def check(self) -> None:
@@ -173,15 +170,13 @@ class PostgresStore:
         advice = "restore the database from a backup, or delete the rows of onebit.snapshots to go on without them"
         refuse_lost_rows(self.name, last, snapshots, advice)
 
-    def find_faults(self) -> tuple[int, list[tuple[str, str]]]:
-        """Return the version of the tables, and where they contradict each other."""
+    def find_faults(self) -> list[tuple[str, str]]:
+        """Return where the tables contradict each other."""
         with connect(self.address) as connection, as_log_errors(), connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")  # others may write meanwhile
-            version = read_version(connection, self.address)
-            if version == 0:
+            if not has_tables(connection, self.address):
                 raise InputError(f"{self.name} has no log of `onebit serve`")
-            faults = [(table, what) for table, what, query in CONTRADICTIONS if connection.execute(query).fetchone()]
-        return version, faults
+            return [(table, what) for table, what, query in CONTRADICTIONS if connection.execute(query).fetchone()]
 
     def release(self) -> None:
         self._tail.stop()
@@ -195,12 +190,6 @@ class PostgresStore:
         self._tail.tell = committed
         self._appender = PostgresAppender(self.address, self._tail, self._clock, self._watch, self._soon, self.cache)
         return self._appender
-
-    def _look(self, connection: psycopg.Connection) -> None:
-        """Check for new tokens and late transactions."""
-        self._tokens.look(connection)
-        if self._appender is not None:
-            self._appender.cancel_late()
 
     def flush(self) -> None:
         """Put everything committed on the database's disk, by committing one more write durably."""

@@ -20,7 +20,7 @@ import psycopg
 from onebit.errors import OnebitError
 from onebit.service.store.errors import LogError
 from onebit.service.store.postgres.database import Watch
-from onebit.service.store.postgres.schema import CHANNEL, as_log_errors, connect, log_error
+from onebit.service.store.postgres.schema import CHANNEL, as_log_errors, connect
 from onebit.service.store.rows import NAMES
 from onebit.service.store.submission import Keys
 
@@ -113,11 +113,17 @@ class Tail:
 
     def connect(self) -> None:
         """Join the nodes, and find out where the log ends."""
-        self._connection = connection = connect(self._address)
-        self._join(connection)
+        connection = self._connected()
         with as_log_errors():
             [(self.log, self.position)] = connection.execute("SELECT log, seq FROM head").fetchall()
             self._look(connection)
+
+    def _connected(self) -> psycopg.Connection:
+        if self._connection is None:
+            self._connection = connect(self._address)
+            with self._watch.over(self._connection, SILENCE_S):
+                self._join(self._connection)
+        return self._connection
 
     def start(self) -> None:
         """Start the thread; return once the rows in the log are announced, or after `FIRST_S` seconds."""
@@ -136,9 +142,8 @@ class Tail:
     def _run(self) -> None:
         while not self._ending.is_set():
             try:
-                self._listen()
-            except psycopg.Error as error:
-                self._fail(str(log_error(error)))
+                with as_log_errors():
+                    self._listen()
             except (LogError, OnebitError) as error:
                 self._fail(str(error))
             except Exception as error:
@@ -159,11 +164,7 @@ class Tail:
             self._connection = None
 
     def _listen(self) -> None:
-        if self._connection is None:
-            self._connection = connect(self._address)
-            with self._watch.over(self._connection, SILENCE_S):
-                self._join(self._connection)
-        connection = self._connection
+        connection = self._connected()
         with self._watch.over(connection, SILENCE_S):
             connection.execute("SET synchronous_commit TO off")  # a lease need not survive a crash of the server
             connection.execute(f"LISTEN {CHANNEL}")

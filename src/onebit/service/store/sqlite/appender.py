@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from onebit.errors import OnebitError
 from onebit.service.store.cache import DecisionCache
 from onebit.service.store.errors import ForeignWriteError, LogError, RowsTakenError
-from onebit.service.store.forgetting import TABLES, Forgetting, Forgotten, take_out
+from onebit.service.store.forgetting import TABLES, Forgetting, Forgotten, UnseenRowsError, take_out
 from onebit.service.store.queries import LAST
 from onebit.service.store.rows import NAMES, ROW_TYPES, DecisionRow, Row
 from onebit.service.store.sqlite.packing import pack_numbers, pack_probabilities
@@ -43,12 +43,12 @@ INSERTS = {
     for table, kind in ROW_TYPES.items()
     if (columns := (*kind._fields, *(PACKED_COLUMNS.values() if table == "decisions" else ())))
 }
-PACKERS = tuple(zip(map(DecisionRow._fields.index, PACKED_COLUMNS), (pack_probabilities, pack_numbers), strict=True))
+PACKERS = {"probabilities": pack_probabilities, "x": pack_numbers}  # in the order of `PACKED_COLUMNS`
 ERASING_S = 10.0  # wait for readers
 
 
-class UncertainCommit(NamedTuple):
-    """A commit with an unknown outcome: where the log would end after it, and counts of its rows."""
+class Commit(NamedTuple):
+    """A commit: where the log ends after it, and counts of its rows."""
 
     last: int
     keys: Keys
@@ -57,16 +57,26 @@ class UncertainCommit(NamedTuple):
 class SqliteAppender:
     """Writes groups of submissions, each in one transaction that is on disk (fsync) when `append` returns."""
 
-    def __init__(self, path: Path, committed: Callable[[int, Keys], None], cache: DecisionCache) -> None:
+    def __init__(
+        self, path: Path, committed: Callable[[int, Keys], None], cache: DecisionCache, soon: bool = False
+    ) -> None:
         self._path = path
         self._committed = committed
         self._cache = cache
+        self._service = secrets.token_hex(16)
         with as_log_errors():
             self.connection = open_or_create(path)
-            self._service = secrets.token_hex(16)
-            self._last = self._taken()
-            self._task_changes = dict(self.connection.execute("SELECT task, max(seq) FROM changes GROUP BY task"))
-        self._doubt: UncertainCommit | None = None
+            try:
+                # From here on no other service can write, so the end stays where it is.
+                self.connection.execute("UPDATE owner SET service = ?", (self._service,))
+                self._last: int = self.connection.execute(LAST).fetchone()[0]
+                if soon:  # `append` may return before rows are on disk; `sync` flushes them
+                    self.connection.execute("PRAGMA synchronous = NORMAL")
+                self._task_changes = dict(self.connection.execute("SELECT task, max(seq) FROM changes GROUP BY task"))
+            except BaseException:
+                self.connection.close()
+                raise
+        self._doubt: Commit | None = None  # one whose outcome is unknown
         self._version: int | None = None  # data version at the last check of the end of the log
         self._cache.clear_rows(self._last)
         self.erase()
@@ -104,58 +114,50 @@ class SqliteAppender:
         accepted: list[Submission] = []
         task_changes = self._task_changes.copy()
 
-        def insert(last: int) -> UncertainCommit:
-            rows: dict[str, list[Any]] = {table: [] for table in NAMES}
+        def insert(last: int) -> Commit:
+            tables: dict[str, list[Any]] = {table: [] for table in NAMES}
             for submission in group:
                 refusal: Outcome = submission.assumptions.refusal(task_changes.get(submission.task))
                 if refusal is None and submission in taken:
                     refusal = RowsTakenError("an id was taken before")
                 outcomes.append(refusal)
-                if outcomes[-1] is not None:
-                    continue
-                accepted.append(submission)
-                last = submission.number(last)
-                for table, numbered in submission.rows().items():
-                    rows[table] += numbered
-                if submission.changes:
-                    task_changes[submission.task] = last
-            for table, numbered in rows.items():
-                _insert(self.connection, table, numbered)
+                if refusal is None:
+                    accepted.append(submission)
+                    last = submission.number(last)
+                    submission.add_rows(tables)
+                    if submission.changes:
+                        task_changes[submission.task] = last
+            for table, rows in tables.items():
+                _insert(self.connection, table, rows)
             if not accepted:
                 self.connection.execute("UPDATE heartbeat SET beats = beats + 1")
-            return UncertainCommit(last, count_rows(accepted))
+            return Commit(last, count_rows(accepted))
 
-        self._commit(insert, accepted)
+        commit = self._commit(insert)
         self._task_changes = task_changes
+        self._cache.note_written(accepted)
+        if commit.keys:
+            self._committed(*commit)
         return outcomes
 
-    def _commit(self, insert: Callable[[int], UncertainCommit], accepted: Sequence[Submission]) -> None:
-        """Run one transaction: `insert` gets the end of the log and returns the new end and row counts.
-
-        It also fills `accepted` with the submissions it has written.
-        """
-        doubt: UncertainCommit | None = None
+    def _commit(self, write: Callable[[int], Commit]) -> Commit:
+        """Run one transaction: `write` gets the end of the log and returns the new end and counts of rows."""
+        commit: Commit | None = None
         try:
             self.connection.execute("BEGIN IMMEDIATE")
-            doubt = insert(self._end())
+            commit = write(self._end())
             self.connection.execute("COMMIT")
         except BaseException as error:  # whatever happens, even an interrupt, nothing may be half done
-            undone = doubt is None or (getattr(error, "sqlite_errorname", None) or "").startswith(UNDONE)
+            undone = commit is None or (getattr(error, "sqlite_errorname", None) or "").startswith(UNDONE)
             self._roll_back()
-            if isinstance(error, ForeignWriteError):
+            if isinstance(error, (ForeignWriteError, UnseenRowsError)):
                 raise
-            self._doubt = self._doubt if undone else doubt
+            self._doubt = self._doubt if undone else commit
             if not isinstance(error, Exception):
                 raise
             raise LogError(reason(error), unknown=not undone) from error
-        self._last = doubt.last
-        self._cache.note_written(accepted)
-        if doubt.keys:
-            self._committed(doubt.last, doubt.keys)
-
-    def relax(self) -> None:
-        """Let `append` return before rows are on disk from now on; `sync` then flushes them."""
-        self.connection.execute("PRAGMA synchronous = NORMAL")
+        self._last = commit.last
+        return commit
 
     def sync(self) -> None:
         """Flush committed rows to disk. Any thread may call it."""
@@ -176,21 +178,21 @@ class SqliteAppender:
 
         `known` is for logs to which other nodes write too.
         """
-        try:
+        forgotten = Forgotten(0, 0, 0)
+
+        def take(last: int) -> Commit:
+            nonlocal forgotten
+            forgotten = take_out(self.connection, _deletable(self.connection), order, last + 1, when, token)
+            return Commit(forgotten.seq, {(order.task, "changes"): 1} if forgotten.rows else {})
+
+        with as_log_errors():
             self.connection.execute("PRAGMA secure_delete = ON")
             self.connection.execute("PRAGMA temp_store = MEMORY")
-            self.connection.execute("BEGIN IMMEDIATE")
-            forgotten = take_out(self.connection, _deletable(self.connection), order, self._end() + 1, when, token)
-            self.connection.execute("COMMIT")
-        except BaseException as error:
-            self._roll_back()
-            if isinstance(error, sqlite3.Error):
-                raise LogError(reason(error)) from error
-            raise
-        if forgotten.rows:
-            self._last = self._task_changes[order.task] = forgotten.seq
-            self._cache.clear_rows(self._last)
-            self._committed(forgotten.seq, {(order.task, "changes"): 1})
+        commit = self._commit(take)
+        if commit.keys:
+            self._task_changes[order.task] = commit.last
+            self._cache.clear_rows(commit.last)
+            self._committed(*commit)
         return forgotten
 
     def erase(self) -> bool:
@@ -220,18 +222,6 @@ class SqliteAppender:
         with contextlib.suppress(sqlite3.Error):
             self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self.connection.close()
-
-    def _taken(self) -> int:
-        """Make this service the owner of the log; return where the log ends."""
-        try:
-            self.connection.execute("BEGIN IMMEDIATE")
-            self.connection.execute("UPDATE owner SET service = ?", (self._service,))
-            last: int = self.connection.execute(LAST).fetchone()[0]
-            self.connection.execute("COMMIT")
-        except BaseException:
-            self.connection.close()
-            raise
-        return last
 
     def _end(self) -> int:
         """Return where the log ends in this transaction; raise ForeignWriteError if others have written."""
@@ -264,7 +254,7 @@ class SqliteAppender:
         except sqlite3.Error:
             with contextlib.suppress(sqlite3.Error):
                 self.connection.close()
-            with contextlib.suppress(sqlite3.Error, OnebitError):
+            with contextlib.suppress(sqlite3.Error, OnebitError, LogError):
                 self.connection = connect_to_write(self._path)
 
 
@@ -280,20 +270,16 @@ def _deletable(connection: sqlite3.Connection) -> Iterator[None]:
         connection.execute(trigger)
 
 
-def _insert(connection: sqlite3.Connection, table: str, rows: Sequence[Row]) -> None:
+def _insert(connection: sqlite3.Connection, table: str, rows: Iterable[Any]) -> None:
     connection.executemany(INSERTS[table], _packed(rows) if table == "decisions" else rows)
 
 
-def _packed(rows: Sequence[Row]) -> Iterator[Sequence[Any]]:
+def _packed(rows: Iterable[DecisionRow]) -> Iterator[Row]:
     """Yield decision rows as stored, with packed values in columns of their own."""
     for row in rows:
-        stored = list(row)
-        for index, pack in PACKERS:
-            packed = pack(stored[index])
-            stored.append(packed)
-            if packed is not None:
-                stored[index] = b""
-        yield stored
+        packed = [pack(getattr(row, name)) for name, pack in PACKERS.items()]
+        emptied: dict[str, Any] = {name: b"" for name, value in zip(PACKERS, packed, strict=True) if value is not None}
+        yield *(row._replace(**emptied) if emptied else row), *packed
 
 
 def fill_log(path: Path, tables: Iterable[tuple[str, Iterable[Sequence[Row]]]]) -> None:
@@ -303,7 +289,7 @@ def fill_log(path: Path, tables: Iterable[tuple[str, Iterable[Sequence[Row]]]]) 
             connection.execute("BEGIN IMMEDIATE")
             for table, pages in tables:
                 for rows in pages:
-                    _insert(connection, table, rows)
+                    _insert(connection, table, map(ROW_TYPES[table]._make, rows))
             connection.execute("COMMIT")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     except BaseException:

@@ -94,8 +94,8 @@ def _header(path: Path) -> tuple[int, int, int]:
         raise DamagedLogError(f"{path} was damaged: it says that a page has {page} bytes; {RESTORE}")
     changed, count = struct.unpack_from(">II", head, 24)
     (valid,) = struct.unpack_from(">I", head, 92)
-    there = path.stat().st_size // page
-    return page, count if count and changed == valid else there, there
+    pages_in_file = path.stat().st_size // page
+    return page, count if count and changed == valid else pages_in_file, pages_in_file
 
 
 def _pages_before(journal: Path) -> int | None:

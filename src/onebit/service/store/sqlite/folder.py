@@ -38,16 +38,18 @@ def _file_system(folder: Path) -> str | None:
     except OSError:
         return None
     above = {str(one) for one in (folder, *folder.parents)}
-    found: tuple[int, str] | None = None
+    closest: tuple[int, str] | None = None
     for line in lines:
         about, _, of_what = line.partition(" - ")
         fields, kinds = about.split(" "), of_what.split(" ")
         if len(fields) < 5:
             continue
         point = re.sub(r"\\(\d{3})", lambda match: chr(int(match[1], 8)), fields[4])
-        if point in above and (found is None or len(point) >= found[0]):  # of two mounts at a point the later is seen
-            found = len(point), kinds[0]
-    return found[1] if found else None
+        if point in above and (
+            closest is None or len(point) >= closest[0]
+        ):  # of two mounts at a point the later is seen
+            closest = len(point), kinds[0]
+    return closest[1] if closest else None
 
 
 LockId = tuple[int, int]  # device and inode of a lock file
@@ -56,38 +58,26 @@ LockId = tuple[int, int]  # device and inode of a lock file
 def lock_id(folder: Path) -> LockId | None:
     """Return the identity of a folder's lock file, whatever path leads to it; None if there is none."""
     try:
-        found = (folder / LOCK).stat()
+        status = (folder / LOCK).stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
-class FolderLock:
-    """A lock on a folder while a service runs; the system releases it when the process ends."""
-
-    def __init__(self, folder: Path) -> None:
-        try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._file = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            match_folder_owner(self._file, folder)
-        except OSError as error:
-            raise InputError(f"{folder} cannot be used: {error.strerror or error}") from None
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(self._file)
-            raise InputError(
-                f"another `onebit serve` is using {folder}, or a program that has opened it: one folder, one owner"
-            ) from None
-        except OSError as error:
-            os.close(self._file)
-            raise InputError(f"{folder} cannot be locked: {error.strerror or error}") from None
-
-    def release(self) -> None:
-        """Release the lock, so that another process can take the folder."""
-        fcntl.flock(self._file, fcntl.LOCK_UN)  # explicitly, as a child of this process may have a copy of the file
-        self.forget()
-
-    def forget(self) -> None:
-        """Close the lock file without releasing the lock, in a child of the process that holds it."""
-        os.close(self._file)
+def lock_folder(folder: Path) -> int:
+    """Lock a folder, which is created if missing, and return the lock file; its lock ends with the process."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        match_folder_owner(lock, folder)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be used: {error.strerror or error}") from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(lock)
+        reason = f"{folder} cannot be locked: {error.strerror or error}"
+        if isinstance(error, BlockingIOError):
+            reason = f"another `onebit serve` is using {folder}, or a program that has opened it: one folder, one owner"
+        raise InputError(reason) from None
+    return lock

@@ -13,17 +13,17 @@ from functools import cache
 from pathlib import Path
 
 from onebit.contract.files import write_atomically
-from onebit.errors import InputError, OnebitError
+from onebit.errors import InputError
 from onebit.service.store.errors import DamagedLogError, LogError
 from onebit.service.store.reader import Values
-from onebit.service.store.rows import NAMES, ROW_TYPES, DecisionRow, Flag, Row, define_columns
+from onebit.service.store.rows import NAMES, ROW_TYPES, VERSION, DecisionRow, Flag, Row, define_columns
 from onebit.service.store.sqlite.packing import unpack
 
 FILE = "onebit.db"
 APPLICATION = 0x31626974  # "1bit": identifies the database as a log
 BUSY_S = 2.0  # wait for another program's lock on the file
 
-DAMAGED = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_IOERR", "SQLITE_FORMAT")
+DAMAGED = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
 
 # All rows share one numbering, `seq`: the order in which things happened. The writer ensures that no number is used twice: each of its transactions
 # checks who owns the log (`owner`) and where it ends. Classes are indices into the task's list, which only grows. x is eight bytes per number, or
@@ -32,36 +32,22 @@ DAMAGED = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_IOERR", "SQLITE_FORMAT")
 # learner state from which the rows of a task are followed, if what was learnt from deleted rows is kept; `erasure` has the key of the
 # hashes, and whether deleted content may still be somewhere in the file.
 _TYPES = {int: "INTEGER", float: "REAL", str: "TEXT", bytes: "BLOB", Flag: "INTEGER"}
-_COLUMNS = {
-    table: define_columns(
-        kind,
-        _TYPES,
-        {
-            "decision": "NOT NULL REFERENCES decisions (seq)",
-            "feedback": "NOT NULL REFERENCES feedback (seq)",
-        },
-    )
-    for table, kind in ROW_TYPES.items()
+_REFERENCES = {
+    "decision": "NOT NULL REFERENCES decisions (seq)",
+    "feedback": "NOT NULL REFERENCES feedback (seq)",
 }
+PACKED_COLUMNS = {name: f"packed_{name}" for name in ("probabilities", "x")}
+_PACKED = "".join(f",\n    {name} BLOB" for name in PACKED_COLUMNS.values())
+_LOG = "".join(
+    f"CREATE TABLE {table} (\n{define_columns(kind, _TYPES, _REFERENCES)}{_PACKED if table == 'decisions' else ''}\n) STRICT;\n"
+    for table, kind in ROW_TYPES.items()
+)
 _TABLES = f"""
-CREATE TABLE changes (
-{_COLUMNS["changes"]}
-) STRICT;
-CREATE TABLE decisions (
-{_COLUMNS["decisions"]},
-    packed_probabilities BLOB,
-    packed_x BLOB
-) STRICT;
+{_LOG}
 CREATE UNIQUE INDEX decisions_by_id ON decisions (task, id);
 CREATE INDEX decisions_by_task ON decisions (task);
-CREATE TABLE feedback (
-{_COLUMNS["feedback"]}
-) STRICT;
 CREATE UNIQUE INDEX feedback_by_decision ON feedback (decision, late);
 CREATE INDEX feedback_by_task ON feedback (task);
-CREATE TABLE revisions (
-{_COLUMNS["revisions"]}
-) STRICT;
 CREATE INDEX revisions_by_feedback ON revisions (feedback);
 CREATE INDEX revisions_by_task ON revisions (task);
 CREATE TABLE bases (
@@ -88,10 +74,8 @@ _TRIGGERS = "".join(
     for table in NAMES
     for verb in ("UPDATE", "DELETE")
 )
-VERSION = 1
 SCHEMA = f"{_TABLES}{_TRIGGERS}PRAGMA application_id = {APPLICATION};\nPRAGMA user_version = {VERSION};\n"
 # The decisions with packed values unpacked: SQLite finds a view in `temp` before the table.
-PACKED_COLUMNS = {name: f"packed_{name}" for name in ("probabilities", "x")}
 _COLUMNS_AS_READ = ", ".join(
     f"CASE WHEN {PACKED_COLUMNS[name]} IS NULL THEN {name} ELSE unpack({PACKED_COLUMNS[name]}) END AS {name}"
     if name in PACKED_COLUMNS
@@ -112,48 +96,31 @@ def open_or_create(path: Path) -> sqlite3.Connection:
 
 def connect_to_write(path: Path) -> sqlite3.Connection:
     """Return a connection that writes to an existing log."""
-    connection = _connected(path, "rw")
-    try:
-        _check(connection, path)
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+    return _connect(path, "rw", "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;")
 
 
 def connect_to_read(path: Path) -> sqlite3.Connection:
     """Return a read-only connection; raise InputError if the file is missing."""
     if not path.is_file():
         folder = path.parent
-        there = (
+        problem = (
             f"there is no {path.name} in it"
             if folder.is_dir()
             else "it is a file"
             if folder.exists()
             else "it is not there"
         )
-        raise InputError(f"{folder} is not a folder of `onebit serve`: {there}")
+        raise InputError(f"{folder} is not a folder of `onebit serve`: {problem}")
     # In a folder without write access SQLite cannot create the files that readers share; the log must then not be in use.
     alone = not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists()
-    try:
-        connection = _connected(path, "ro&immutable=1" if alone else "ro")
-        try:
-            _check(connection, path)
-            connection.text_factory = _text
-            connection.create_function("unpack", 1, unpack, deterministic=True)
-            connection.executescript(f"PRAGMA temp_store = MEMORY;{_AS_READ}")
-        except BaseException:
-            connection.close()
-            raise
-    except sqlite3.Error as error:
-        kind = DamagedLogError if (error.sqlite_errorname or "").startswith(DAMAGED) else OnebitError
-        raise kind(f"{path} cannot be read: {reason(error)}") from None
+    with as_log_errors(f"{path} cannot be read: "):
+        connection = _connect(path, "ro&immutable=1" if alone else "ro", f"PRAGMA temp_store = MEMORY; {_AS_READ}")
+    connection.text_factory = _text
     return connection
 
 
-def _connected(path: Path, mode: str) -> sqlite3.Connection:
+def _connect(path: Path, mode: str, prepare: str) -> sqlite3.Connection:
+    """Open a log, check its schema, and run the statements `prepare`."""
     connection = sqlite3.connect(
         f"{path.resolve().as_uri()}?mode={mode}",
         uri=True,
@@ -161,9 +128,15 @@ def _connected(path: Path, mode: str) -> sqlite3.Connection:
         isolation_level=None,
         check_same_thread=False,  # callers ensure that one thread uses it at a time
     )
-    # The file may come from anywhere: nothing in its schema may run code, and damaged pages raise errors.
-    connection.execute("PRAGMA trusted_schema = OFF")
-    connection.execute("PRAGMA cell_size_check = ON")
+    try:
+        # The file may come from anywhere: nothing in its schema may run code, and damaged pages raise errors.
+        connection.executescript("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;")
+        _check(connection, path)
+        connection.create_function("unpack", 1, unpack, deterministic=True)
+        connection.executescript(prepare)
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
@@ -179,10 +152,10 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
         raise InputError(f"{path} is not a log of `onebit serve`: its id is {application}, that of another program")
     if version != VERSION:
         raise InputError(f"{path}: the tables have version {version}, and this onebit knows version {VERSION}")
-    found, expected = _schema(connection), _expected()
-    for name in sorted(found.keys() | expected.keys()):
-        if found.get(name) != expected.get(name):
-            how = "is missing" if name not in found else "is not as it must be" if name in expected else "is too much"
+    actual, expected = _schema(connection), _expected()
+    for name in sorted(actual.keys() | expected.keys()):
+        if actual.get(name) != expected.get(name):
+            how = "is missing" if name not in actual else "is not as it must be" if name in expected else "is too much"
             raise DamagedLogError(
                 f"{path} is not a log of `onebit serve`, or was altered: {name} {how} in its schema, and so nothing of it is "
                 "read; restore it from a backup"
@@ -213,30 +186,23 @@ def reason(error: Exception) -> str:
         ("SQLITE_FULL", "the disk is full"),
         ("SQLITE_READONLY", "the disk or the file is read-only"),
         ("SQLITE_CANTOPEN", "the file cannot be opened"),
-        ("SQLITE_BUSY", "another program holds a lock on it"),
-        ("SQLITE_LOCKED", "another program holds a lock on it"),
+        (("SQLITE_BUSY", "SQLITE_LOCKED"), "another program holds a lock on it"),
         ("SQLITE_IOERR", "the disk does not take it, or is full"),
-        ("SQLITE_CORRUPT", "the file is damaged"),
-        ("SQLITE_NOTADB", "the file is damaged"),
+        (DAMAGED, "the file is damaged"),
     ):
         if name.startswith(start):
             return f"{meaning} ({error})"
     return str(error) or type(error).__name__
 
 
-def log_error(error: sqlite3.Error) -> LogError:
-    """Return the LogError for an error of SQLite."""
-    damaged = (getattr(error, "sqlite_errorname", None) or "").startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))
-    return LogError(reason(error), damaged=damaged)
-
-
 @contextmanager
-def as_log_errors() -> Iterator[None]:
+def as_log_errors(prefix: str = "") -> Iterator[None]:
     """Turn errors of SQLite into LogError."""
     try:
         yield
     except sqlite3.Error as error:
-        raise log_error(error) from error
+        is_damaged = (getattr(error, "sqlite_errorname", None) or "").startswith(DAMAGED)
+        raise (DamagedLogError if is_damaged else LogError)(f"{prefix}{reason(error)}") from error
 
 
 class SqliteDatabase:

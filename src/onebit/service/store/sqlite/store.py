@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -17,8 +19,8 @@ from onebit.service.store.snapshots import FOLDER as SNAPSHOTS
 from onebit.service.store.snapshots import SnapshotFolder, Snapshots, refuse_lost_rows
 from onebit.service.store.sqlite.appender import SqliteAppender, fill_log
 from onebit.service.store.sqlite.files import check_files, refuse_remains
-from onebit.service.store.sqlite.folder import FolderLock, refuse_network
-from onebit.service.store.sqlite.schema import FILE, VERSION, SqliteDatabase, as_log_errors, connect_to_read
+from onebit.service.store.sqlite.folder import lock_folder, refuse_network
+from onebit.service.store.sqlite.schema import FILE, SqliteDatabase, as_log_errors, connect_to_read
 from onebit.service.store.submission import Keys
 from onebit.service.tokens import Tokens
 
@@ -39,13 +41,13 @@ class SqliteStore:
         self._soon = soon  # whether `append` may return before rows are on disk
         self.name = str(folder)
         self._path = folder / FILE
-        self._lock: FolderLock | None = None
+        self._lock: int | None = None  # the lock file, while the folder is taken
         self.cache = DecisionCache()
 
     def take(self) -> None:
         """Lock the folder, which must be on a local disk."""
         refuse_network(self._folder)
-        self._lock = FolderLock(self._folder)
+        self._lock = lock_folder(self._folder)
 
     def check(self) -> None:
         """Raise if parts of the folder are missing; nothing is changed."""
@@ -58,30 +60,27 @@ class SqliteStore:
                 )
                 refuse_lost_rows(self.name, reader.last(), snapshots, advice)
 
-    def find_faults(self) -> tuple[int, list[tuple[str, str]]]:
-        """Return the version of the database, and the faults that SQLite finds."""
+    def find_faults(self) -> list[tuple[str, str]]:
+        """Return the faults that SQLite finds."""
         refuse_remains(self._path, self._folder / SNAPSHOTS)
         with closing(connect_to_read(self._path)) as connection, as_log_errors():
-            found = [str(row[0]) for row in connection.execute(f"PRAGMA integrity_check({MOST_FAULTS})")]
-        faults = [] if found == ["ok"] else [(FILE, " ".join(line.split())) for line in found]
-        return VERSION, faults
+            lines = [str(row[0]) for row in connection.execute(f"PRAGMA integrity_check({MOST_FAULTS})")]
+        return [] if lines == ["ok"] else [(FILE, " ".join(line.split())) for line in lines]
 
     def release(self) -> None:
         if self._lock is not None:
-            self._lock.release()
-            self._lock = None
+            fcntl.flock(self._lock, fcntl.LOCK_UN)  # explicitly, as a child of this process may have a copy of the file
+            self.forget()
 
     def forget(self) -> None:
-        """Close the lock file in a child of the process that owns the folder, which keeps the lock."""
+        """Close the lock file without releasing the lock, in a child of the process that owns the folder."""
         if self._lock is not None:
-            self._lock.forget()
+            os.close(self._lock)
             self._lock = None
 
     def appender(self, committed: Callable[[int, Keys], None]) -> SqliteAppender:
         """Return an appender; the database is created if missing. Readers find recent rows in memory."""
-        appender = SqliteAppender(self._path, committed, self.cache)
-        if self._soon:
-            appender.relax()
+        appender = SqliteAppender(self._path, committed, self.cache, self._soon)
         for one in self._folder.glob(f"{FILE}*"):
             match_folder_owner(one, self._folder)
         return appender
