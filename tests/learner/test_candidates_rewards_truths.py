@@ -317,5 +317,5 @@ def test_decisions_with_fields_that_are_none_of_theirs_are_refused(wrong: dict[s
 
 def test_a_log_that_is_refused_takes_no_number() -> None:
     learner = onebit.BPA(classes=["a", "b"])
-    assert "sole candidate" in refused(lambda: learner.from_log([1.0], "a", 0.5, among=["a"]))
+    assert "must be 1: there is only one candidate" in refused(lambda: learner.from_log([1.0], "a", 0.5, among=["a"]))
     assert learner.from_log([1.0], "a", np.float32(0.5)).id == 0  # type: ignore[arg-type]

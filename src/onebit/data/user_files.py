@@ -25,7 +25,7 @@ from onebit.data.svmlight import Svmlight
 from onebit.data.table_files import FrameTable, ParquetTable, TableFile, excel_table, json_table
 from onebit.data.vw_text import VwText
 from onebit.errors import InputError, MissingExtraError, OnebitError, OnebitWarning, brief
-from onebit.features.frames import narwhals_frame
+from onebit.features.frames import wrap_frame
 
 JSON_LINES = (".jsonl", ".jsonl.gz")
 TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", *JSON_LINES, ".xlsx")
@@ -111,7 +111,7 @@ def read_frame(frame: Any, answers: Answers | None, reading: Reading, classes: I
 
     if answers is not None and reading.label is not None:
         raise InputError(f"the labels are given twice: as y, and as the column {brief(reading.label)} of the frame")
-    wrapped, label_names = narwhals_frame(frame), None
+    wrapped, label_names = wrap_frame(frame), None
     names = list(wrapped.columns)
     for name in names:
         if not isinstance(name, str):

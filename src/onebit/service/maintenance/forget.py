@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onebit.errors import brief
 from onebit.learner.learner import Learner
-from onebit.learner.model_file import encode
+from onebit.learner.model_file import encode_file
 from onebit.service.core.follower import LogFollower
 from onebit.service.core.served_task import ServedTask
 from onebit.service.core.threads import in_thread
@@ -55,7 +55,7 @@ def build_base(store: Store, info: TaskInfo, last: int, keep: bool = False) -> B
         if not keep and keeps_rows(follower.replicas.resting):
             return None
         packed = follower.snapshot(reader)
-    return Base(packed.position, encode(packed.manifest, packed.arrays))
+    return Base(packed.position, encode_file(packed.manifest, packed.arrays))
 
 
 def refuse_unknown_ids(reader: Reader, info: TaskInfo, ids: Sequence[str]) -> None:

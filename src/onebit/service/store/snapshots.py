@@ -17,7 +17,7 @@ from onebit.contract.files import match_folder_owner, write_atomically
 from onebit.contract.validation import ClassName
 from onebit.errors import InputError, OnebitError, brief
 from onebit.learner.learner import Learner, wrap_runtime
-from onebit.learner.model_file import decode, encode, name_file_in_errors
+from onebit.learner.model_file import decode_file, encode_file, name_file_in_errors
 from onebit.learner.state import dump_state, load_state
 from onebit.rules import rule_named
 from onebit.service.core.statistics import Statistics
@@ -92,7 +92,7 @@ def decode_snapshot(content: bytes, where: str = "the state in the log", age_s: 
     """Decode a snapshot from the bytes of its file; raise an error of `UNREADABLE` if it is invalid."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        manifest, arrays = decode(content, where)
+        manifest, arrays = decode_file(content, where)
         with name_file_in_errors(where):
             try:
                 fields = _ServiceFields.model_validate(manifest.get("service"))
@@ -190,7 +190,7 @@ class Snapshots:
         """Write a snapshot atomically, remove superfluous ones, and return its place."""
         revised = f"-{packed.revised:015d}" if packed.revised > packed.position else ""
         name = f"{packed.generation:04d}-{packed.position:015d}{revised}.onebit"
-        self._store.write(name, encode(packed.manifest, packed.arrays))
+        self._store.write(name, encode_file(packed.manifest, packed.arrays))
         self._store.remove(self._surplus_names())
         return self._store.where(name)
 
@@ -246,7 +246,7 @@ class Snapshots:
         """Save a learner trained to take over, for other nodes, in place of the previous one."""
         before = [name for name in self._store.names() if name.endswith(TRAINED)]
         name = f"{packed.generation:04d}-{packed.position:015d}{TRAINED}"
-        self._store.write(name, encode(packed.manifest, packed.arrays))
+        self._store.write(name, encode_file(packed.manifest, packed.arrays))
         self._store.remove(before)
 
     def find_trained(self, generation: int, reader: Reader) -> Snapshot | None:
