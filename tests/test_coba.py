@@ -218,7 +218,7 @@ def test_rewards_are_numbers_and_actions_of_a_round_its_candidates() -> None:
 
 
 def test_a_learner_of_other_classes_is_refused() -> None:
-    with pytest.raises(onebit.InputError, match="the actions are 'a', 'b', but the learner has 0, 1"):
+    with pytest.raises(onebit.InputError, match="the actions are 'a', 'b', but the learner has the classes 0, 1"):
         CobaLearner(onebit.BPA(classes=2)).predict([1.0], ["a", "b"])
 
 

@@ -176,10 +176,10 @@ class BanditClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             names = [learner.classes[label] for label in (labels[order] if len(order) else labels)]
             runtime.teach(X[order] if len(order) else X, names)
             return
-        with runtime.lock, runtime.unchanged_if_refused():
+        with runtime.lock, runtime.undo_if_refused():
             rows, schedule = runtime.read_table(X), Schedule(labels[order] if len(order) else labels, order)
             tally = Tally.empty(NOTHING)
-            with runtime.model.unchanged_if_refused(rows):
+            with runtime.model.undo_if_refused(rows):
                 runtime.walk(rows, schedule, schedule.choices, tally, 0, schedule.steps)
             runtime.finish_walk(schedule)
 

@@ -408,7 +408,7 @@ def test_no_memory_for_the_move_is_said(monkeypatch: pytest.MonkeyPatch) -> None
         raise OutOfMemoryError("there is not enough memory for 5 x 6 weights")
 
     monkeypatch.setattr(type(learner.runtime.model), "_make_space", lacking)
-    with pytest.warns(OnebitWarning, match="not enough memory .*: rows are treated as sparse, not as dense"):
+    with pytest.warns(OnebitWarning, match="not enough memory .*; rows stay sparse instead of dense"):
         step(learner, X, y, ROWS - 1, ROWS)
     monkeypatch.undo()
     step(learner, X, y, ROWS, 30)
@@ -421,7 +421,7 @@ def test_no_memory_for_the_move_is_said(monkeypatch: pytest.MonkeyPatch) -> None
     [
         ({"came": "wide"}, "'routing.came' of the manifest is 'wide', but must be dense or sparse"),
         ({"rows": ROWS + 1}, f"must have at most {ROWS} rows"),
-        ({"rows": 1, "filled": 7}, "at most 6 cells"),
+        ({"rows": 1, "filled": 7}, "at most 6 filled cells"),
         ({"filled": -1}, "'routing.filled' of the manifest is -1"),
         ({"more": 1}, "must be an object of the fields came, rows, filled"),
     ],

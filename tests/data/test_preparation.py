@@ -339,7 +339,11 @@ def test_tf_idf_takes_counts_only() -> None:
         (np.ones((0, 3)), "scale", "at least one of each"),
         (scipy.sparse.csr_matrix((3, 0)), "scale", "at least one of each"),
         ("synsep10", "scale", "must be a matrix or a list of rows"),
-        (Csr(np.ones(2), np.array([0, 1]), np.array([0, 1]), (1, 3)), "scale", "indptr of a sparse matrix must have"),
+        (
+            Csr(np.ones(2), np.array([0, 1]), np.array([0, 1]), (1, 3)),
+            "scale",
+            "indptr of a sparse matrix of 1 rows must have",
+        ),
         (Csr(np.ones(2), np.array([0, 3]), np.array([0, 2]), (1, 3)), "scale", "row 0 has column index 3"),
         (Csr(np.ones(2), np.array([0.0, 1.0]), np.array([0, 2]), (1, 3)), "scale", "whole numbers"),
     ],

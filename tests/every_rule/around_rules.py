@@ -235,7 +235,7 @@ def check_learns_once(factory: Factory) -> None:
     assert "another learner" in refused(lambda: learner.learn(other.decide(x), label=NAMES[0]))
     assert "Decision" in refused(lambda: learner.learn("decision", label=NAMES[0]))  # type: ignore[arg-type]
     assert "no class" in refused(lambda: learner.learn(learner.decide(x, id="two"), label="yak"))
-    assert "either" in refused(lambda: learner.learn(learner.decide(x, id="two")))
+    assert "exactly one of" in refused(lambda: learner.learn(learner.decide(x, id="two")))
     assert state(learner) == before
 
 

@@ -156,7 +156,7 @@ def test_the_cell_that_is_no_number_is_named() -> None:
         == "x has 'red' as feature 1 (dtype object), but must contain only numbers"
     )
     assert (
-        refused(lambda: learner.decide(pd.Series([1.0, None]))) == "feature 1 of x is missing, but must be a number"
+        refused(lambda: learner.decide(pd.Series([1.0, None]))) == "feature 1 of x has no value, but must be a number"
     )
     sentence = refused(lambda: learner.decide_many(frame))
     assert sentence.startswith("column 'colour' of X, row 1, is 'red', but must be a number")
@@ -164,8 +164,10 @@ def test_the_cell_that_is_no_number_is_named() -> None:
         "x has 'red' as feature 1 in row 1 (dtype object), but"
     )
     gap = pd.DataFrame({"height": [1.0, 2.0], "colour": [3.0, None]})
-    assert refused(lambda: learner.decide(gap.iloc[1])) == "'colour' of x is missing, but must be a number"
-    assert refused(lambda: learner.decide_many(gap)) == "column 'colour' of X, row 1, is missing, but must be a number"
+    assert refused(lambda: learner.decide(gap.iloc[1])) == "'colour' of x has no value, but must be a number"
+    assert (
+        refused(lambda: learner.decide_many(gap)) == "column 'colour' of X, row 1, has no value, but must be a number"
+    )
 
 
 def test_two_columns_of_one_name_are_refused() -> None:

@@ -76,7 +76,7 @@ def test_the_logistic_model_is_believed_by_its_probabilities() -> None:
 def test_a_rule_that_has_scores_alone_believes_nothing() -> None:
     learner = trained("banditron")
     assert np.allclose(score_rows(learner.runtime, learner.runtime.read_table(X))[3, :CLASSES], learner.scores(X[3]))
-    with pytest.raises(onebit.InputError, match="Banditron has scores, and no belief"):
+    with pytest.raises(onebit.InputError, match="Banditron has scores but no beliefs"):
         compute_beliefs(learner.runtime, learner.runtime.read_table(X))
 
 

@@ -174,7 +174,7 @@ def test_a_decision_of_somebody_else_says_nothing_of_how_sure_this_learner_was()
     assert theirs.among == tuple(name for name in NAMES if name in (other, own.label))
     assert (theirs.raw, theirs.confidence, theirs.probabilities) == (None, None, None)
     assert learner.from_log(X[0], own.label, 0.5, id="one").raw == own.raw
-    assert "none of the candidates" in assert_unchanged_by(
+    assert "must be one of the candidates" in assert_unchanged_by(
         learner, lambda: learner.from_log(X[0], other, 0.5, id="one", among=[own.label])
     )
 

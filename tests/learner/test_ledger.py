@@ -157,9 +157,9 @@ def test_a_number_that_was_surely_learnt_is_not_called_too_old() -> None:
         ledger.record_all(range(10))
         for number in range(11, 12 + SMALL):
             ledger.record(number)
-    with pytest.raises(OnebitError, match=r"^decision 3 has been learnt already: from \d+ on"):
+    with pytest.raises(OnebitError, match=r"^decision 3 has already been learnt: only decisions from \d+ on"):
         ledger.refuse_learnt(3, 0)
-    with pytest.raises(OnebitError, match=r"^decision 10 has been learnt already, or is too old"):
+    with pytest.raises(OnebitError, match=r"^decision 10 has already been learnt, or is too old"):
         ledger.refuse_learnt(10, 0)
 
 

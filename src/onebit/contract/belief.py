@@ -50,8 +50,8 @@ def softmax_rows(scores: Matrix) -> Matrix:
     >>> softmax_rows(np.array([[0.0, 0.0], [800.0, 0.0]])).tolist()
     [[0.5, 0.5], [1.0, 0.0]]
     """
-    raised = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return np.asarray(raised / raised.sum(axis=1, keepdims=True))
+    exponentials = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(exponentials / exponentials.sum(axis=1, keepdims=True))
 
 
 def regressed_belief(params: Any, memory: Vector, scores: Matrix) -> Matrix:

@@ -31,7 +31,7 @@ def highest(scores: Vector, count: int) -> int:
     return best
 
 
-def tied_with(top: float) -> float:
+def tie_threshold(top: float) -> float:
     """Return the lowest score that counts as tied with the maximum `top`."""
     return top - 1e-12 * (1.0 + abs(top))
 
@@ -58,7 +58,7 @@ def count_at_least(scores: Vector, count: int, least: float) -> int:
 def greedy_label(scores: Vector, count: int, draws: Draws) -> int:
     """Return the label with the highest score, breaking ties at random."""
     best = highest(scores, count)
-    least = tied_with(scores[best])
+    least = tie_threshold(scores[best])
     tied = count_at_least(scores, count, least)
     if tied == 1:
         return best
@@ -70,7 +70,7 @@ def share_greedy(scores: Vector, count: int, exploration: float, probabilities: 
 
     Tied labels share equally what exploration leaves.
     """
-    least = tied_with(scores[highest(scores, count)])
+    least = tie_threshold(scores[highest(scores, count)])
     share = (1.0 - exploration) / count_at_least(scores, count, least)
     for label in range(count):
         probabilities[label] = exploration / count

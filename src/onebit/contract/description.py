@@ -90,10 +90,10 @@ class ColumnsReport:
     def __str__(self) -> str:
         sentences = [f"{self.varying:,} of {self.count:,} columns vary"]
         if self.standardised is not None and self.effective is not None:
-            how = "in units of their deviations" if self.standardised else "as they are"
-            few = "no more than " if self.standardised else ""
+            units = "in units of their deviations" if self.standardised else "as they are"
+            bound = "no more than " if self.standardised else ""
             sentences.append(
-                f"principal components take them {how}, since the variance lies in {few}about {self.effective:.3g} of them"
+                f"principal components take them {units}, since the variance lies in {bound}about {self.effective:.3g} of them"
             )
         if self.divided:
             sentences.append("rows differ by orders of magnitude, so each is divided by its scale")
@@ -116,8 +116,8 @@ class NeverRight:
     classes: tuple[ClassName, ...]
 
     def __str__(self) -> str:
-        more = self.count - len(self.classes)
-        return ", ".join(map(brief, self.classes)) + (f" and {more:,} more" if more else "")
+        left_out = self.count - len(self.classes)
+        return ", ".join(map(brief, self.classes)) + (f" and {left_out:,} more" if left_out else "")
 
 
 @dataclass(frozen=True)
@@ -184,8 +184,8 @@ class Description:
         if self.composition is not None:
             lines += self._composition_lines(self.composition)
         if self.never_right is not None and self.never_right.count:
-            since = "since the last restart" if self.restarts else "yet"
-            lines.append(f"never right {since}: {self.never_right}")
+            period = "since the last restart" if self.restarts else "yet"
+            lines.append(f"never right {period}: {self.never_right}")
         if self.exploration is not None:
             lines += self._exploration_lines(self.exploration)
         if self.certainty is not None:

@@ -153,8 +153,8 @@ def build_documentation(rule: Rule) -> str:
         name: f"{parameter.meaning}; {parameter.range}, default {rule.defaults[name]}"
         for name, parameter in rule.parameters.items()
     }
-    listed = "\n".join(f"    {name}: {meaning}" for name, meaning in {**MEANINGS, **rule_meanings}.items())
-    return f"{rule.documentation}\n\nParameters\n\n{listed}\n"
+    parameter_lines = "\n".join(f"    {name}: {meaning}" for name, meaning in {**MEANINGS, **rule_meanings}.items())
+    return f"{rule.documentation}\n\nParameters\n\n{parameter_lines}\n"
 
 
 def build_signature(rule: Rule) -> inspect.Signature:

@@ -116,7 +116,7 @@ def _read_numbers(series: Any, describe_cell: Callable[[int], str]) -> NDArray[A
     narwhals = _import_narwhals(series)
     missing = series.is_null().to_numpy()
     if missing.any():
-        raise InputError(f"{describe_cell(int(np.flatnonzero(missing)[0]))} is missing, but must be a number")
+        raise InputError(f"{describe_cell(int(np.flatnonzero(missing)[0]))} has no value, but must be a number")
     if series.dtype == narwhals.Decimal:
         series = series.cast(narwhals.Float64)
     if series.dtype.is_numeric() or series.dtype == narwhals.Boolean:

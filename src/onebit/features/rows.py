@@ -61,7 +61,7 @@ def checked_csr(X: Any) -> SparseRows:
     fits = len(starts) == rows + 1 and starts[0] == 0 and starts[-1] == len(values) == len(columns)
     if not fits or np.any(starts[1:] < starts[:-1]):
         raise InputError(
-            f"indptr of a sparse matrix must have {rows + 1} ascending entries from 0 to {len(values)}, its number of values"
+            f"indptr of a sparse matrix of {rows} rows must have {rows + 1} ascending entries from 0 to {len(values)}"
         )
     for first in range(0, len(columns), _BLOCK):
         _refuse_bad_columns(columns, starts, width, first)

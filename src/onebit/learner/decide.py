@@ -39,7 +39,7 @@ def decide_many(
 ) -> list[Decision]:
     """Decide on each row of X; without ids, use up as many free numbers."""
     require_table(X)
-    with runtime.lock, runtime.unchanged_if_refused():
+    with runtime.lock, runtime.undo_if_refused():
         stored, rows = runtime.read_many(X)
         identities = runtime.ledger.next_ids(len(stored)) if ids is None else checked_ids(ids, len(stored))
         if len(stored) == 0:
@@ -54,7 +54,7 @@ def decide_many(
 def choose_best(runtime: Runtime, X: Any, among: Among | Sequence[Among]) -> list[ClassName]:
     """Return the class considered best for each row of X."""
     require_table(X)
-    with runtime.lock, runtime.unchanged_if_refused():
+    with runtime.lock, runtime.undo_if_refused():
         stored, rows = runtime.read_many(X)
         if len(stored) == 0:
             return []

@@ -60,7 +60,7 @@ def learn_answer(
         else:
             answer = parse_answer(runtime, decision, played, right, label, reward, truth)
             if answer.reward is not None or answer.is_truth or decision.among is not None:
-                with runtime.unchanged_if_refused():
+                with runtime.undo_if_refused():
                     _require_own_decisions(runtime, [decision])
                     runtime.learn_batch(_build_batch(runtime, [decision], [played], *_split_answers([answer])))
                 return
@@ -142,7 +142,7 @@ def _pack_among(runtime: Runtime, decisions: Sequence[Decision]) -> Labels:
     for decision in decisions:
         if decision.among is not None and not isinstance(decision.among, tuple | list):
             raise InputError(
-                f"among of decision {brief(decision.id)} is {brief(decision.among)}, but must be a list or None"
+                f"the candidates of decision {brief(decision.id)} are {brief(decision.among)}, but must be a list or None"
             )
         if decision.among is None:
             sets.append(range(len(runtime.classes)))
@@ -198,7 +198,7 @@ def learn_answers(
     right_list, label_list, reward_list, truth_list = lists
     if not count:
         return
-    with runtime.lock, runtime.unchanged_if_refused():
+    with runtime.lock, runtime.undo_if_refused():
         _require_own_decisions(runtime, decisions)
         played = [runtime.names.index(decision.label) for decision in decisions]
         if truths is not None:

@@ -39,8 +39,8 @@ def collect_settings(runtime: Runtime) -> dict[str, Any]:
     params = runtime.model.params
     current = {name: note.show(getattr(params, name)) for name, note in runtime.rule.parameters.items()}
     given = {name: value for name, value in runtime.parameters.items() if value is not None}
-    chosen = {"matrix": current["matrix"]} if "matrix" in current else {}
-    return {**current, **given, **chosen}
+    resolved = {"matrix": current["matrix"]} if "matrix" in current else {}
+    return {**current, **given, **resolved}
 
 
 def copy_weights(runtime: Runtime) -> NDArray[Any]:
@@ -59,7 +59,7 @@ def score_row(runtime: Runtime, x: Any) -> NDArray[np.float64]:
 
 
 def find_best_classes(runtime: Runtime, rows: Rows) -> NDArray[np.int64]:
-    """Return the index of the best class for each row; equal rows break ties alike."""
+    """Return the index of the best class for each row; ties are broken alike for equal rows."""
     choices = np.empty((rows.height, engine.CHOICE_COLUMNS))
     with runtime.lock:
         run_rows(runtime.model, rows, choices, engine.DECIDE, np.zeros(rows.height, dtype=np.uint64))
@@ -119,10 +119,10 @@ def describe_learner(runtime: Runtime) -> Description:
     model = runtime.model
     with runtime.lock:
         right = model.memory[RIGHT]
-        composed: dict[str, Any] = {}
+        composition_fields: dict[str, Any] = {}
         if runtime.rule.composite is not None and model.space is not None:
-            composed.update(runtime.rule.composite.describe(model.params, model.memory, model.space))
-        never_right = composed.pop("never_right", None)
+            composition_fields.update(runtime.rule.composite.describe(model.params, model.memory, model.space))
+        never_right = composition_fields.pop("never_right", None)
         return Description(
             learner=runtime.rule.title,
             learnt=runtime.ledger.moment,
@@ -134,7 +134,7 @@ def describe_learner(runtime: Runtime) -> Description:
             repairs=model.repairs,
             form=_describe_form(runtime),
             never_right=None if never_right is None else _name_never_right(runtime, never_right),
-            **composed,
+            **composition_fields,
         )
 
 
@@ -153,7 +153,7 @@ def _name_never_right(runtime: Runtime, never_right: Sequence[int]) -> NeverRigh
 
 
 def _report_certainty(runtime: Runtime) -> CertaintyReport | None:
-    """Report how often the learner was sure; None if no decision had to be."""
+    """Report how often the learner was sure; None if a confidence was never required."""
     state = runtime.model.calibration
     count = int(state[SURE_REQUESTS])
     return CertaintyReport(count, int(state[SURE]), float(state[SURE_WRONG])) if count else None
@@ -203,16 +203,18 @@ class Explanation:
 
     @property
     def _title(self) -> str:
-        by = f"ahead by {self.lead:.3g}" if self.lead > 0.0 else f"behind by {-self.lead:.3g}" if self.lead else "even"
-        silent = "" if self.parts else "; nothing in x speaks for either"
-        return f"{self.label!r} rather than {self.rival!r}: {by}{silent}"
+        lead = (
+            f"ahead by {self.lead:.3g}" if self.lead > 0.0 else f"behind by {-self.lead:.3g}" if self.lead else "even"
+        )
+        suffix = "" if self.parts else "; nothing in x speaks for either"
+        return f"{self.label!r} rather than {self.rival!r}: {lead}{suffix}"
 
     @property
     def _lines(self) -> list[tuple[float, str]]:
         lines = [(part.contribution, str(part)) for part in self.parts]
         lines += [(self.constant, "constant")] if self.constant else []
-        more = "1 more feature" if self.left_out == 1 else f"{self.left_out:,} more features"
-        return [*lines, *([(self.rest, more)] if self.left_out else [])]
+        left_out_text = "1 more feature" if self.left_out == 1 else f"{self.left_out:,} more features"
+        return [*lines, *([(self.rest, left_out_text)] if self.left_out else [])]
 
 
 def explain(runtime: Runtime, x: Any, label: ClassName | None, top: int | None, among: Among = None) -> Explanation:

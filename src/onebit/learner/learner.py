@@ -49,13 +49,13 @@ class Learner:
     _rule: ClassVar[Rule | None] = None
 
     def __init__(self, rule: Rule | str = DEFAULT, *, classes: int | Iterable[ClassName], **options: Any) -> None:
-        chosen_rule = rule_named(rule) if isinstance(rule, str) else rule
-        if not isinstance(chosen_rule, Rule):
+        parsed_rule = rule_named(rule) if isinstance(rule, str) else rule
+        if not isinstance(parsed_rule, Rule):
             raise InputError(f"rule is {brief(rule)}, but must be a Rule or the name of one")
-        require_known(chosen_rule.title, options, {**chosen_rule.parameters, **MEANINGS})
+        require_known(parsed_rule.title, options, {**parsed_rule.parameters, **MEANINGS})
         common_options = Options(**{name: options.pop(name) for name in Options._fields if name in options}).checked()
         # The lower-level interface for the service, experiments and other programs with tables of numbers.
-        self.runtime = Runtime(chosen_rule, classes, options, common_options)
+        self.runtime = Runtime(parsed_rule, classes, options, common_options)
         self.runtime.allocate_early()
 
     def __dir__(self) -> list[str]:
@@ -281,9 +281,9 @@ class Learner:
 
     def __repr__(self) -> str:
         runtime = self.runtime
-        given = "".join(f", {name}={brief(value)}" for name, value in runtime.parameters.items())
+        settings = "".join(f", {name}={brief(value)}" for name, value in runtime.parameters.items())
         classes = brief(list(runtime.classes))
-        return f"{runtime.rule.title}(classes={classes}{given}, seed={runtime.seed}), {self.learnt} feedbacks learnt"
+        return f"{runtime.rule.title}(classes={classes}{settings}, seed={runtime.seed}), {self.learnt} feedbacks learnt"
 
     def _repr_html_(self) -> str:
         return self.describe()._repr_html_()

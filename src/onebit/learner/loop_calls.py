@@ -79,7 +79,7 @@ def decide_row(model: Model, row: Rows, word: int, terms: DecisionTerms = PLAIN_
 
 
 def learn_row(model: Model, row: Rows, choice: Sequence[float], word: int, revealed: int) -> None:
-    """Learn from what was revealed about a choice on one row; if it is refused, nothing has changed."""
+    """Learn what was revealed about a choice on one row; if the row is refused, nothing changes."""
     row_loop = model.row_loop
     before = model.memory.tobytes(), model.calibration.tobytes()  # the loop may change these before it refuses a row
     if row_loop is not None:

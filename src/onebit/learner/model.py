@@ -118,7 +118,7 @@ class Model:
             self._set_space(self.space.copy_into(self._blueprint(max(needed, 2 * self.room)).make()))
 
     def add_class(self) -> None:
-        """Add a class without any knowledge of it; raise InputError if the rule cannot."""
+        """Add a class about which nothing is known; raise InputError if the rule cannot."""
         params, memory = self.rule.settle(self.classes + 1, self.parameters)
         if len(memory) != len(self.memory):
             raise InputError(f"no class can be added: the memory of {self.rule.title} depends on their number")
@@ -254,7 +254,7 @@ class Model:
             raise InputError(f"the rows were read for another learner; this one takes {self.room} features")
 
     @contextmanager
-    def unchanged_if_refused(self, rows: Rows) -> Iterator[None]:
+    def undo_if_refused(self, rows: Rows) -> Iterator[None]:
         """Refuse rows that cannot be learnt, and undo all changes if the block refuses one later."""
         self.refuse_unfitting(rows)
         self._refuse_long(rows)
@@ -294,7 +294,7 @@ class Model:
         )
 
     def warn_of_repairs(self) -> None:
-        """Warn the first time that a covariance has been repaired; `describe` reports the number."""
+        """Warn when a covariance has been repaired for the first time; `describe` reports the number."""
         if self.repairs:
             warnings.warn(
                 f"{self.rule.title}: a covariance lost its positive definiteness and was repaired; rows of very different lengths "

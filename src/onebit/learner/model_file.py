@@ -76,7 +76,7 @@ def decode_file(content: bytes, source: str = "the content") -> tuple[dict[str, 
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
         text = header.get("__metadata__", {}).get("onebit")
     except (safetensors.SafetensorError, RecursionError, *_UNREADABLE) as error:
-        raise InputError(f"{source} is not a complete learner file: {error}") from None
+        raise InputError(f"{source} is not a learner file, or is incomplete: {error}") from None
     return _verify(text, arrays, source)
 
 
@@ -121,7 +121,7 @@ def _require_finite(name: str, array: NDArray[Any]) -> None:
     """Raise InputError for an array with NaN or infinity, which would spread to every score."""
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         number = array[~np.isfinite(array)].flat[0]
-        raise InputError(f"the array {brief(name)} contains {number}, but all numbers must be finite")
+        raise InputError(f"the array {brief(name)} has the value {number}, but all numbers must be finite")
 
 
 def platform_info() -> dict[str, str]:

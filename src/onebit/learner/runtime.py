@@ -98,7 +98,7 @@ class Runtime:
             return self.model.space.support()  # type: ignore[no-any-return]
 
     def add_class(self, name: ClassName) -> None:
-        """Add a class without any knowledge of it."""
+        """Add a class about which nothing is known."""
         with self.lock:
             names = self.names.with_class(name)
             self.model.add_class()
@@ -124,7 +124,7 @@ class Runtime:
     # --- reading x -----------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def unchanged_if_refused(self) -> Iterator[None]:
+    def undo_if_refused(self) -> Iterator[None]:
         """Undo what the block has learnt about the form and names of features if it raises an error."""
         is_first, columns, names = self.model.space is None, self.features.columns, self.features.feature_names
         try:
@@ -153,9 +153,9 @@ class Runtime:
     def read_table(self, X: Any) -> Rows:
         """Read a table into rows for `walk`, cast once so that several runs can share them."""
         self.fix_features(X)
-        return self.features.read_table(X, self.table_form(X))
+        return self.features.read_table(X, self.choose_table_form(X))
 
-    def table_form(self, X: Any) -> str | None:
+    def choose_table_form(self, X: Any) -> str | None:
         """Return the form to read a table in: that of the space, or the table's own while it may change.
 
         `walk` converts rows as it goes.
@@ -230,7 +230,7 @@ class Runtime:
         >>> choices.shape, choices[:, 9:].sum(axis=1).tolist()
         ((2, 11), [1.0, 1.0])
         """
-        with self.lock, self.unchanged_if_refused():
+        with self.lock, self.undo_if_refused():
             columns = engine.CHOICE_COLUMNS + len(self.classes)
             terms = DecisionTerms(self._checked_among(among, len(ids)), sure, risk)
             return self.choose_classes(self.read_rows(X), ids, columns, terms)
@@ -271,7 +271,7 @@ class Runtime:
         >>> learner.learnt
         2
         """
-        with self.lock, self.unchanged_if_refused():
+        with self.lock, self.undo_if_refused():
             self.learn_batch(self.read_batch(X, ids, choices, right, **more))
 
     def read_batch(
@@ -305,7 +305,7 @@ class Runtime:
                     self.ledger.refuse_learnt(identity, self.ledger.moment)
             if len(batch.ids) == 0:
                 return
-            with self.model.unchanged_if_refused(batch.rows):
+            with self.model.undo_if_refused(batch.rows):
                 learn_choices(self.model, batch, self.learns_truths)
             self.record_rewards(batch.rewards)
             self.ledger.record_all(batch.ids)
@@ -326,7 +326,7 @@ class Runtime:
 
     def teach(self, X: Any, y: Iterable[ClassName]) -> None:
         """Learn from labelled rows: from all of them, or from none."""
-        with self.lock, self.unchanged_if_refused():
+        with self.lock, self.undo_if_refused():
             labels = self.names.indices(y)
             require_table(X)
             count = X.shape[0] if hasattr(X, "shape") else len(X)
@@ -336,7 +336,7 @@ class Runtime:
                 return
             rows = self.features.read_table(X)
             self.model.make_room()
-            with self.model.unchanged_if_refused(rows):
+            with self.model.undo_if_refused(rows):
                 teach_rows(self.model, rows, labels, first_id=self.taught_rows)
             self.taught_rows += count
 

@@ -193,10 +193,12 @@ def _check_memory(memory: NDArray[np.float64], rule: Rule, size: int) -> NDArray
     refuse_unlike({"memory": memory}, {"memory": ArraySpec((size,), NUMBERS)})
     _refuse_count(memory, LEARNT, float(MOST_COUNTED))
     if memory[NORM] < 0.0:
-        raise InputError(f"memory[{NORM}] is {memory[NORM]}, but a squared length cannot be negative")
+        raise InputError(
+            f"the array 'memory' has {memory[NORM]} at index {NORM}, but a squared length is never negative"
+        )
     if not 0.0 <= memory[RIGHT] <= memory[LEARNT]:
         raise InputError(
-            f"memory[{RIGHT}] is {memory[RIGHT]}, but must be a sum of rewards from 0 to {memory[LEARNT]:g}"
+            f"the array 'memory' has {memory[RIGHT]} at index {RIGHT}, but a sum of rewards must be from 0 to {memory[LEARNT]:g}"
         )
     for index, bound in rule.composite.counts if rule.composite else ():
         _refuse_count(memory, index, memory[bound])
@@ -218,7 +220,9 @@ def _refuse_count(memory: NDArray[np.float64], index: int, most: float) -> None:
     """
     number = float(memory[index])
     if not (0.0 <= number <= most and number.is_integer()):
-        raise InputError(f"memory[{index}] is {number}, but must be a whole number from 0 to {most:g}")
+        raise InputError(
+            f"the array 'memory' has {number} at index {index}, but a count must be a whole number from 0 to {most:g}"
+        )
 
 
 def _encode_list(values: list[Any]) -> NDArray[np.uint8]:
@@ -254,8 +258,10 @@ def _read_feature_names(array: NDArray[np.uint8], features: Features) -> Names:
     """Return the column names of the first frame; there must be as many as features."""
     names = tuple(_read_columns("feature_names", array))
     if features.named is not False or len(names) != features.size:
-        counted = "none" if features.named is not False else features.size
-        raise InputError(f"the array 'feature_names' has {len(names)} names, but the learner has {counted} columns")
+        column_count = "none" if features.named is not False else features.size
+        raise InputError(
+            f"the array 'feature_names' has {len(names)} names, but the learner has {column_count} columns"
+        )
     return names
 
 

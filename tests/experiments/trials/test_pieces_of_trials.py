@@ -160,7 +160,7 @@ def test_memory_does_not_grow_with_the_rounds(
         ),
         (
             {"order": "resample"},
-            "whose rows must all be there at once, needs 408 MB of memory, and 100 MB",
+            "whose rows must all be there at once, needs 408 MB of memory, but only 100 MB",
         ),
         (
             {"delay": 400_000},

@@ -44,7 +44,7 @@ class Tables:
         features = learner.runtime.features
         if features.named:  # each learner has its own vocabulary
             return learner.runtime.read_table(self.data.given)
-        space = learner.runtime.table_form(self.data.given)
+        space = learner.runtime.choose_table_form(self.data.given)
         form = (features.dtype, features.size, space, features.feature_names)
         with self._lock:
             if form not in self._rows:
