@@ -82,7 +82,7 @@ def decades(low: int, high: int) -> list[int]:
 
 def make_pass(learner: Learner, X: object, y: np.ndarray) -> Callable[[], None]:
     """A pass of a learner over rows, in one loop."""
-    rows, schedule = learner.runtime.table(X), Schedule(y)
+    rows, schedule = learner.runtime.read_table(X), Schedule(y)
 
     def go() -> None:
         tally = Tally.empty(np.zeros(0, dtype=np.int64))

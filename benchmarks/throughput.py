@@ -184,7 +184,7 @@ def _slowest(name: str, workload: Workload) -> Measurement:
 def round_times(workload: Workload) -> NDArray[np.int64]:
     """CPU nanoseconds of every single round: of deciding and learning, and of a call from Python."""
     learner = Learner(AUTO, classes=workload.classes, seed=SEED)
-    rows, schedule = learner.runtime.table(workload.X), Schedule(workload.y)
+    rows, schedule = learner.runtime.read_table(workload.X), Schedule(workload.y)
     learner.runtime.fix_features(workload.X)
     kept, tally = schedule.choices, Tally.empty(np.zeros(0, dtype=np.int64))
     spent = np.empty(workload.rounds, dtype=np.int64)

@@ -85,7 +85,7 @@ def _ordered(name: str, order: str, prepare: str | None, rounds: int | None, see
 
 def onebit_pass(rule: str, options: Mapping[str, Any], workload: Workload) -> Contender:
     """A learner over the whole stream in one compiled loop, as `onebit.run` does it, on one thread."""
-    rows = Learner(rule, classes=workload.classes, **options).runtime.table(workload.X)
+    rows = Learner(rule, classes=workload.classes, **options).runtime.read_table(workload.X)
     schedule = Schedule(workload.y)
     nothing = np.zeros(0, dtype=np.int64)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from onebit.cli import main
-from onebit.contract.rule import known
+from onebit.contract.rule import rules_by_record
 from onebit.engine.compile import loop_for
 from onebit.engine.stream import lessons, stream
 from onebit.learner import loop_calls
@@ -19,10 +19,10 @@ from tests.cli.call import Call
 @pytest.fixture
 def rules_as_before() -> Iterator[None]:
     """For tests that change a rule of onebit's: a rule made with the record of another takes its place."""
-    kept = dict(known)
+    kept = dict(rules_by_record)
     yield
-    known.clear()
-    known.update(kept)
+    rules_by_record.clear()
+    rules_by_record.update(kept)
 
 
 @pytest.fixture

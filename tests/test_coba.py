@@ -104,7 +104,7 @@ def test_rounds_in_batches_are_taken_row_by_row() -> None:
     assert len(list(SequentialCB().evaluate(environment(), learner))) == 150
     assert learner.learner is not None
     assert learner.learner.learnt == 150
-    with pytest.raises(onebit.InputError, match=r"round 0 of the environment: it is a batch"):
+    with pytest.raises(onebit.InputError, match=r"round 0 of the environment: expected a single row, got a batch"):
         stream(environment())
 
 
@@ -141,11 +141,11 @@ def test_the_probability_of_an_action_is_told() -> None:
     [
         ([1.0], [], "no actions to choose from"),
         ([1.0], None, "no actions to choose from"),
-        ([1.0], [("a", "x"), ("b", "y")], "actions with features are no classes"),
-        ([1.0], [(0.3, 0.5), (0.1, 0.2)], "actions with features are no classes"),
+        ([1.0], [("a", "x"), ("b", "y")], "one-hot tuples, not have features"),
+        ([1.0], [(0.3, 0.5), (0.1, 0.2)], "one-hot tuples, not have features"),
         ([1.0], [{"price": 3}, {"price": 4}], "must be a class"),
-        ([1.0, "red"], ["a", "b"], "a context has 'red', but features must be numbers"),
-        ("red", ["a", "b"], "a context has 'red'"),
+        ([1.0, "red"], ["a", "b"], "a context contains 'red', but features must be numbers"),
+        ("red", ["a", "b"], "a context contains 'red'"),
     ],
 )
 def test_what_is_no_class_or_no_row_is_refused(context: Any, actions: Any, sentence: str) -> None:
@@ -161,31 +161,33 @@ def test_actions_and_rewards_must_be_those_of_a_class() -> None:
     learner = CobaLearner("bpa", seed=0)
     action, probability, kept = learner.predict([1.0], ["a", "b"])
     with pytest.raises(
-        onebit.InputError, match=r"reward is 1\.5, but must be a number from 0 to 1: of rewards from a to b"
+        onebit.InputError, match=r"reward is 1\.5, but must be a number from 0 to 1; rescale rewards from a to b"
     ):
         learner.learn([1.0], action, 1.5, probability, **kept)
-    with pytest.raises(onebit.InputError, match="in the first round they were 'a', 'b'"):
+    with pytest.raises(onebit.InputError, match="there is no action 'c'; those of the first round are 'a', 'b'"):
         learner.predict([1.0], ["a", "b", "c"])
     with pytest.raises(onebit.InputError, match="there is no action 'c'"):
         learner.learn([1.0], "c", 1, 0.5)
     with pytest.raises(onebit.InputError, match="there is no action 'c'"):
         learner.score([1.0], ["a", "b"], "c")
     both = {"context": [1.0], "actions": ["a", "b"], "rewards": [1, 1]}
-    with pytest.raises(onebit.InputError, match=r"round 1 .* \[1, 1\], but one action must have 1"):
+    with pytest.raises(onebit.InputError, match=r"round 1 .* \[1, 1\], but one must be 1"):
         stream(Rounds([{**both, "rewards": [0, 1]}, both]))
-    with pytest.raises(onebit.InputError, match="no rewards of all actions"):
+    with pytest.raises(onebit.InputError, match="the rewards of all actions are needed"):
         stream(Rounds([{"context": [1.0], "actions": ["a", "b"], "action": "a", "reward": 1, "probability": 0.5}]))
-    with pytest.raises(onebit.InputError, match="the actions are 'a', 'b', 'c', but were 'a', 'b' before"):
+    with pytest.raises(
+        onebit.InputError, match="the actions are 'a', 'b', 'c', but those of earlier rounds are 'a', 'b'"
+    ):
         stream(Rounds([{**both, "rewards": [0, 1]}, {**both, "actions": ["a", "b", "c"], "rewards": [0, 1, 0]}]))
 
 
 @pytest.mark.parametrize(
     ("learner", "options", "sentence"),
     [
-        ("perceptron", {}, "Perceptron learns from labels, and coba tells rewards"),
+        ("perceptron", {}, "Perceptron learns from labels, but coba gives rewards"),
         ("bandtron", {}, "did you mean 'banditron'"),
-        ("bpa", {"classes": 3}, "'classes', which comes from the actions"),
-        (onebit.BPA(classes=2), {"seed": 3}, "a learner brings its own seed"),
+        ("bpa", {"classes": 3}, "'classes', which is set by the actions"),
+        (onebit.BPA(classes=2), {"seed": 3}, "seed and options cannot be given with a learner"),
     ],
 )
 def test_what_it_cannot_be_is_said_at_once(learner: Any, options: dict[str, Any], sentence: str) -> None:
@@ -216,7 +218,7 @@ def test_rewards_are_numbers_and_actions_of_a_round_its_candidates() -> None:
 
 
 def test_a_learner_of_other_classes_is_refused() -> None:
-    with pytest.raises(onebit.InputError, match="the actions are 'a', 'b', but the learner has 0, 1"):
+    with pytest.raises(onebit.InputError, match="the actions are 'a', 'b', but the learner has the classes 0, 1"):
         CobaLearner(onebit.BPA(classes=2)).predict([1.0], ["a", "b"])
 
 

@@ -124,7 +124,7 @@ def test_evaluate_and_replay_take_it(call: Call, file: str, tmp_path: Path) -> N
     assert call("replay", str(log), "--x", "x,z", "--rule", file, "--out", str(saved))[0] == 0
     assert onebit.load(saved).learnt == 300
     rules._added.clear()
-    with pytest.raises(onebit.InputError, match="which onebit does not come with"):
+    with pytest.raises(onebit.InputError, match="which is not part of onebit"):
         onebit.load(saved)
 
 

@@ -79,7 +79,7 @@ def test_with_labels_it_is_taught() -> None:
 
 def test_the_first_part_names_the_classes_and_others_are_refused() -> None:
     classifier = BanditClassifier("bpa", random_state=0)
-    with pytest.raises(onebit.InputError, match="classes must be given in the first call"):
+    with pytest.raises(onebit.InputError, match="the first call of partial_fit needs classes"):
         classifier.partial_fit(X, NAMES)
     classifier.partial_fit(X[:60], NAMES[:60], classes=np.unique(NAMES))
     before = classifier.learner_.to_bytes()
@@ -106,8 +106,8 @@ def test_a_part_with_a_row_that_is_refused_teaches_nothing() -> None:
     [
         ({"rule": "bandtron"}, "did you mean 'banditron'"),
         ({"feedback": "some"}, "must be 'bandit' or 'label'"),
-        ({"options": {"seed": 3}}, "'seed', which comes from random_state"),
-        ({"options": {"classes": 3}}, "'classes', which comes from y"),
+        ({"options": {"seed": 3}}, "'seed', which is set by random_state"),
+        ({"options": {"classes": 3}}, "'classes', which is set by y"),
         ({"options": 3}, "options is 3, but must be a dict"),
         ({"options": {"explration": 0.1}, "rule": "banditron"}, "exploration"),
     ],
@@ -229,7 +229,7 @@ def test_the_scores_of_two_classes_are_one_number() -> None:
 def test_why_there_is_no_belief_is_said() -> None:
     with pytest.raises(AttributeError) as refusal:
         _ = BanditClassifier("banditron").predict_proba
-    assert "Banditron has scores, and no belief" in str(refusal.value.__cause__)
+    assert "Banditron has scores but no beliefs" in str(refusal.value.__cause__)
     with pytest.raises(AttributeError) as refusal:
         _ = BanditClassifier("conservative-ova", options={"coding": "all-pairs"}).decision_function
     assert "nodes or pairs" in str(refusal.value.__cause__)

@@ -53,13 +53,13 @@ HOMES = {
     "coba": "onebit.coba",
 }
 
-logging.getLogger("onebit").addHandler(logging.NullHandler())  # logging is off unless the application configures it
+logging.getLogger("onebit").addHandler(logging.NullHandler())  # no output unless the application configures logging
 
 
 def __getattr__(name: str) -> Any:
     if name in HOMES:
         module = importlib.import_module(HOMES[name])
-        found = module if HOMES[name] == f"onebit.{name}" else getattr(module, name)
+        value = module if HOMES[name] == f"onebit.{name}" else getattr(module, name)
     else:
         if name.startswith("_"):
             raise AttributeError(f"module 'onebit' has no attribute {name!r}")
@@ -70,9 +70,9 @@ def __getattr__(name: str) -> Any:
         rules = {rule.title: rule for rule in registry().values()}
         if name not in rules:
             raise AttributeError(f"module 'onebit' has no attribute {name!r}; {nearest(name, __dir__())}")
-        found = learner_class(rules[name])
-    globals()[name] = found
-    return found
+        value = learner_class(rules[name])
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

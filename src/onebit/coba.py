@@ -39,15 +39,15 @@ class CobaLearner:
 
     def __init__(self, learner: str | Rule | Learner = DEFAULT, *, seed: int | None = None, **options: Any) -> None:
         if isinstance(learner, Learner) and (options or seed is not None):
-            raise InputError("a learner brings its own seed and options")
+            raise InputError("seed and options cannot be given with a learner, which has its own")
         options = check_options(options, classes="the actions of the environment")
         self._template, self._options, self._seed = learner, options, 0 if seed is None else seed
         self._names: dict[Any, ClassName] = {}  # the class of each action, in order
         # Bad options raise an error now, not in the first round.
-        tried = learner if isinstance(learner, Learner) else self._make_learner((0, 1))
-        if tried.runtime.needs_labels:
-            raise InputError(f"{tried.runtime.rule.title} learns from labels, and coba tells rewards")
-        self._rule = tried.runtime.rule
+        example = learner if isinstance(learner, Learner) else self._make_learner((0, 1))
+        if example.runtime.needs_labels:
+            raise InputError(f"{example.runtime.rule.title} learns from labels, but coba gives rewards")
+        self._rule = example.runtime.rule
         self.learner: Learner | None = None  # set once the actions are known
 
     @property
@@ -59,10 +59,7 @@ class CobaLearner:
         return {"family": f"onebit.{self._rule.title}", **self._options, "seed": self._seed}
 
     def predict(self, context: Any, actions: Sequence[Any]) -> tuple[Any, float, dict[str, Decision]]:
-        """Choose one of the actions; return it with its probability and the decision.
-
-        coba hands the decision back to `learn`.
-        """
+        """Choose one of the actions; return it with its probability and the decision, for `learn`."""
         learner, names = self._prepare(context, actions)
         decision = learner.decide(read_context(context), among=names)
         return actions[names.index(decision.label)], decision.propensity, {"decision": decision}
@@ -75,12 +72,9 @@ class CobaLearner:
     def learn(
         self, context: Any, action: Any, reward: float, probability: float | None, decision: Decision | None = None
     ) -> None:
-        """Learn the reward of a decision.
-
-        Without a decision, learn that of an action that another policy played with this probability.
-        """
+        """Learn the reward of a decision or, without one, of an action that another policy played."""
         if self.learner is None:
-            raise InputError("the actions are not known yet: let coba predict as well as learn")
+            raise InputError("the actions are not known yet: call predict before learn")
         if decision is None:
             label = self._find_class(action)
             decision = self.learner.from_log(read_context(context), label, probability)  # type: ignore[arg-type]
@@ -95,26 +89,26 @@ class CobaLearner:
     def _prepare(self, context: Any, actions: Sequence[Any]) -> tuple[Learner, list[ClassName]]:
         """Return the learner, creating it in the first round, and the classes of these actions."""
         if hasattr(context, "is_batch") or hasattr(actions, "is_batch"):
-            raise InputError("a batch is taken row by row")  # coba reacts by passing single rows
+            raise InputError("batches are not supported: give single rows")  # coba then passes single rows
         keys = action_keys(actions)
         if self.learner is None:
             names = name_actions(keys)
             self.learner, self._names = self._make_learner(tuple(names.values())), names
-        unknown = [key for key in keys if key not in self._names]
-        if unknown:
-            self._names |= self._name_new_actions(self.learner, unknown)
+        new_keys = [key for key in keys if key not in self._names]
+        if new_keys:
+            self._names |= self._name_new_actions(self.learner, new_keys)
         return self.learner, [self._names[key] for key in keys]
 
     def _name_new_actions(self, learner: Learner, keys: list[Any]) -> dict[Any, ClassName]:
-        """Return the classes of actions not seen in the first round.
+        """Return the classes of actions that are new since the first round.
 
-        Only a learner that was given may know them; otherwise raise InputError.
+        Raise InputError unless they are classes of a learner given by the user.
         """
         names = {key: _name_action(key) for key in keys}
         if not isinstance(self._template, Learner) or not set(names.values()) <= set(learner.classes):
             raise InputError(
-                f"{brief(keys[0])} is an action, but in the first round they were {join_names(self._names)}: where not all can be played in "
-                "each round, give CobaLearner a learner with all of them as classes"
+                f"there is no action {brief(keys[0])}; those of the first round are {join_names(self._names)}: if actions change from "
+                "round to round, give CobaLearner a learner with all of them as classes"
             )
         return names
 
@@ -123,19 +117,20 @@ class CobaLearner:
             return Learner(self._template, classes=classes, seed=self._seed, **self._options)
         if not set(classes) <= set(self._template.classes):
             raise InputError(
-                f"the actions are {join_names(classes)}, but the learner has {join_names(self._template.classes)}"
+                f"the actions are {join_names(classes)}, but the learner has the classes {join_names(self._template.classes)}"
             )
         return copy_learner(self._template)
 
 
 def to_hashable(action: Any) -> Any:
+    """Return an action as a dict key: a tuple instead of a list."""
     return tuple(action) if isinstance(action, list | tuple) else action
 
 
 def action_keys(actions: Sequence[Any] | None) -> list[Any]:
     """Return the actions of a round as hashable keys; refuse actions that cannot be classes."""
     if not isinstance(actions, Sequence) or not actions:
-        raise InputError("there are no actions to choose from: an action on a scale is not a class")
+        raise InputError("there are no actions to choose from: continuous actions are not supported")
     for action in actions:
         if isinstance(action, Mapping):
             raise InputError(f"an action is {brief(action)}, but must be a class: a name, a number or a one-hot tuple")
@@ -163,7 +158,9 @@ def _name_action(key: Any) -> ClassName:
 
 
 def _features_error(key: Any) -> InputError:
-    return InputError(f"an action is {brief(key)}: actions with features are no classes, but one-hot tuples are")
+    return InputError(
+        f"an action is {brief(key)}, but must be a class: actions may be one-hot tuples, not have features"
+    )
 
 
 def read_context(context: Any) -> list[float] | dict[str, float]:
@@ -190,7 +187,7 @@ def _number(value: Any) -> float:
             return float(value)
     except (TypeError, ValueError):
         pass
-    raise InputError(f"a context has {brief(value)}, but features must be numbers or coba's categories")
+    raise InputError(f"a context contains {brief(value)}, but features must be numbers or coba's categories")
 
 
 def stream(environment: Any, **settings: Any) -> Stream:
@@ -202,9 +199,9 @@ def stream(environment: Any, **settings: Any) -> Stream:
     try:
         from coba.environments import BatchSafe, Finalize
     except ImportError:
-        raise MissingExtraError(f"environments of coba need coba: {install_command('coba')}") from None
+        raise MissingExtraError(f"onebit.coba.stream needs coba: {install_command('coba')}") from None
     if not hasattr(environment, "read"):
-        raise InputError(f"{brief(environment)} is not an environment of coba; of several, give one: environments[0]")
+        raise InputError(f"{brief(environment)} is not an environment of coba; of a list, give one: environments[0]")
     rows: list[Any] = []
     labels: list[ClassName] = []
     names: dict[Any, ClassName] = {}
@@ -218,29 +215,26 @@ def stream(environment: Any, **settings: Any) -> Stream:
     if not rows:
         raise InputError("the environment has no rounds")
     X = np.array(rows) if len({len(row) if isinstance(row, list) else -1 for row in rows} - {-1}) == 1 else rows
-    streamed = streams.stream(X, labels, **{"classes": list(names.values()), "order": "file", **settings})
-    called = str(dict(getattr(environment, "params", {})).get("env_type", type(environment).__name__))
-    return replace(streamed, source=replace(streamed.source, name=called))
+    result = streams.stream(X, labels, **{"classes": list(names.values()), "order": "file", **settings})
+    name = str(dict(getattr(environment, "params", {})).get("env_type", type(environment).__name__))
+    return replace(result, source=replace(result.source, name=name))
 
 
 def _read_round(
     interaction: Mapping[str, Any], names: dict[Any, ClassName]
 ) -> tuple[Any, ClassName, dict[Any, ClassName]]:
-    """Return the row, the right class, and the class of each action.
-
-    The actions must be those of the rounds before.
-    """
+    """Return the row, the right class, and the class of each action; actions may not change."""
     context, actions, rewards = (interaction.get(part) for part in ("context", "actions", "rewards"))
     if hasattr(context, "is_batch") or hasattr(actions, "is_batch"):
-        raise InputError("it is a batch: unbatch() the environment")
+        raise InputError("expected a single row, got a batch: unbatch() the environment")
     if rewards is None:
-        raise InputError("it has no rewards of all actions, only what was logged")
+        raise InputError("the rewards of all actions are needed, but only logged ones are there")
     keys = action_keys(actions)
     names = names or name_actions(keys)
     if set(keys) != names.keys():
-        raise InputError(f"the actions are {join_names(keys)}, but were {join_names(names)} before")
+        raise InputError(f"the actions are {join_names(keys)}, but those of earlier rounds are {join_names(names)}")
     assert actions is not None
-    worth = [rewards(action) for action in actions]
-    if sorted(worth) != [0] * (len(worth) - 1) + [1]:
-        raise InputError(f"the rewards are {brief(worth)}, but one action must have 1 and the others 0")
-    return read_context(context), names[keys[worth.index(1)]], names
+    values = [rewards(action) for action in actions]
+    if sorted(values) != [0] * (len(values) - 1) + [1]:
+        raise InputError(f"the rewards are {brief(values)}, but one must be 1 and the others 0")
+    return read_context(context), names[keys[values.index(1)]], names

@@ -11,7 +11,7 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class OnebitError(Exception):
-    """The base class of all errors of onebit; the message says what is wrong, where, and what is right."""
+    """The base class of all errors of onebit."""
 
 
 class InputError(OnebitError, ValueError):
@@ -53,7 +53,7 @@ _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
 
 
 def brief(value: object) -> str:
-    """Return a value's representation for a message, shortened to at most a line.
+    """Return the representation of a value for a message, shortened to at most a line.
 
     >>> brief("yes"), brief(list(range(1000)))
     ("'yes'", '[0, 1, 2, 3, 4, 5, ...]')
@@ -68,21 +68,21 @@ def nearest(name: str, known: Iterable[str]) -> str:
     "did you mean 'banditron'?"
     """
     names = sorted(known)
-    close = closest(name, names)
-    if close is not None:
-        return f"did you mean {close!r}?"
+    match = closest(name, names)
+    if match is not None:
+        return f"did you mean {match!r}?"
     more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
     return f"known are: {', '.join(names[:MOST_NAMED])}{more}" if names else "there are none"
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
     """Return the known name that is most similar to an unknown one; None if none is similar."""
-    folded = {one.lower(): one for one in known}
-    close = difflib.get_close_matches(name[:MOST_SHOWN].lower(), folded, n=1)
-    return folded[close[0]] if close else None
+    by_lowercase = {candidate.lower(): candidate for candidate in known}
+    matches = difflib.get_close_matches(name[:MOST_SHOWN].lower(), by_lowercase, n=1)
+    return by_lowercase[matches[0]] if matches else None
 
 
-def clean_lines(said: object) -> list[str]:
+def clean_lines(output: object) -> list[str]:
     r"""Return the lines of another program's output, without terminal colours and blank lines.
 
     Numba's errors have colours if Ray is imported.
@@ -90,5 +90,5 @@ def clean_lines(said: object) -> list[str]:
     >>> clean_lines("\x1b[1mno such function\x1b[0m\n\n  File x.py:")
     ['no such function', 'File x.py:']
     """
-    lines = (line.strip() for line in _COLOURS.sub("", str(said)).splitlines())
+    lines = (line.strip() for line in _COLOURS.sub("", str(output)).splitlines())
     return [line for line in lines if line]

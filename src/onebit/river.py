@@ -1,6 +1,6 @@
 """onebit for river: any rule with `learn_one` and `predict_one`, and river's data sets as streams.
 
-`learn_one(x, y)` is a round: the learner plays a label, and is told whether that was y. It is told the label itself only with
+`learn_one(x, y)` is a round: the learner plays a label and learns whether that was y. It sees the label itself only with
 `feedback="label"`, and when the label is new.
 """
 
@@ -23,7 +23,7 @@ from onebit.data.streams import Stream
 from onebit.errors import InputError, MissingExtraError, brief, nearest
 from onebit.learner.classes import to_class_name
 from onebit.learner.feedback import require_feedback_kind
-from onebit.learner.inspection import believe_row, no_belief_message
+from onebit.learner.inspection import compute_belief, describe_missing_belief
 from onebit.learner.learner import Learner
 from onebit.rules import DEFAULT, rule_named
 
@@ -63,13 +63,13 @@ class RiverClassifier(base.Classifier):
         self.rule, self.classes, self.features, self.feedback = rule, classes, features, feedback
         self.options, self.seed = options, seed
         self.mistakes = 0  # wrong labels played; stays 0 with feedback="label"
-        self._believes = rule_named(rule).belief is not None
-        self._drawn = secrets.randbits(62) if seed is None else seed
+        self._has_belief = rule_named(rule).belief is not None
+        self._chosen_seed = secrets.randbits(62) if seed is None else seed
         self._columns = None if features is None else {name: column for column, name in enumerate(features)}
         if self._columns is not None and not 0 < len(self._columns) == len(features or ()):
-            raise InputError(f"features is {brief(features)}, but must name each feature once, and at least one")
+            raise InputError(f"features is {brief(features)}, but must be distinct names, at least one")
         self._labels: list[Any] = []  # river's labels by class index
-        self._numbers: dict[Any, int] = {}
+        self._class_indices: dict[Any, int] = {}
         self.learner: Learner | None = None  # set once there are two classes
         self._make_learner()  # raises an error for bad options now
         for label in classes or ():
@@ -83,13 +83,13 @@ class RiverClassifier(base.Classifier):
         """Play a label for x, and learn whether it was y."""
         row = self._to_row(x)
         if not isinstance(y, Hashable):
-            raise InputError(f"y is {brief(y)}, but must be one label")
+            raise InputError(f"y is {brief(y)}, but must be a single, hashable label")
         if self.feedback == "label":
-            if y not in self._numbers:
+            if y not in self._class_indices:
                 (self.learner or self._make_learner()).best(row)  # checks the row, so that a refused row adds no class
             self._add_label(y)
             if self.learner is not None:
-                self.learner.teach([row], [self._numbers[y]])
+                self.learner.teach([row], [self._class_indices[y]])
             return
         if self.learner is not None:
             decision = self.learner.decide(row)
@@ -106,14 +106,14 @@ class RiverClassifier(base.Classifier):
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:
         """Return the rule's belief that each label is right; not how often it would be played."""
-        if not self._believes:
-            raise NotImplementedError(no_belief_message(rule_named(self.rule).title))
+        if not self._has_belief:
+            raise NotImplementedError(describe_missing_belief(rule_named(self.rule).title))
         if self.learner is None:
             return dict.fromkeys(self._labels, 1.0)
-        return dict(zip(self._labels, believe_row(self.learner.runtime, self._to_row(x)).tolist(), strict=True))
+        return dict(zip(self._labels, compute_belief(self.learner.runtime, self._to_row(x)).tolist(), strict=True))
 
     def _to_row(self, x: Mapping[Any, Any]) -> Any:
-        """Return x in the form that the learner reads: a dict, or the numbers of the known features."""
+        """Return x as the learner reads it: a dict, or the list of numbers of the known features."""
         row, columns = name_features(x), self._columns
         if columns is None:
             return row
@@ -121,26 +121,26 @@ class RiverClassifier(base.Classifier):
         for name, value in x.items():
             if name not in columns:
                 raise InputError(
-                    f"there is no feature {brief(name)} among those given; {nearest(str(name), map(str, columns))}"
+                    f"feature {brief(name)} is not one of `features`; {nearest(str(name), map(str, columns))}"
                 )
             values[columns[name]] = value
         return values
 
     def _add_label(self, label: Any) -> None:
         """Add a class for a new label."""
-        if label in self._numbers:
+        if label in self._class_indices:
             return
         if self.learner is not None:
             self.learner.add_class(len(self._labels))
         elif self._labels:
             self.learner = self._make_learner()
-        self._numbers[label] = len(self._labels)
+        self._class_indices[label] = len(self._labels)
         self._labels.append(label)
 
     def _make_learner(self) -> Learner:
         """Return a new learner of the first two classes."""
         learner = Learner(
-            self.rule, classes=2, seed=self._drawn, **check_options(self.options, classes="classes", seed="seed")
+            self.rule, classes=2, seed=self._chosen_seed, **check_options(self.options, classes="classes", seed="seed")
         )
         require_feedback_kind(learner.runtime, self.feedback)
         return learner
@@ -157,7 +157,7 @@ def name_features(x: Mapping[Any, Any]) -> dict[str, Any]:
     for name, value in x.items():
         if type(value) not in (float, int) and not isinstance(value, Real | np.bool_):
             raise InputError(
-                f"feature {brief(name)} is {brief(value)}, but must be a number; river's OneHotEncoder makes them"
+                f"feature {brief(name)} is {brief(value)}, but must be a number: use river's OneHotEncoder"
             )
     return {name if isinstance(name, str) else str(name): value for name, value in x.items()}
 
@@ -174,22 +174,22 @@ def stream(dataset: Iterable[tuple[Any, Any]], *, rounds: int | None = None, **s
     Stream(Phishing, 100 rounds, order=file)
     """
     if not isinstance(dataset, Iterable):
-        raise InputError(f"{brief(dataset)} is not a data set: give one of river, or pairs of a dict and a label")
+        raise InputError(f"expected a data set of river or pairs of a dict and a label, got {brief(dataset)}")
     name = type(dataset).__name__ if isinstance(dataset, datasets.base.Dataset) else "pairs"
     if isinstance(dataset, datasets.base.Dataset) and dataset.task not in CLASSIFICATION:
-        raise InputError(f"{name} is for {str(dataset.task).lower()}, but a stream needs one label for each row")
+        raise InputError(f"{name} is for {str(dataset.task).lower()}, but a stream needs one class label per row")
     if isinstance(dataset, datasets.base.SyntheticDataset) and dataset.n_samples is None and rounds is None:
-        raise InputError(f"{name} has no end: give rounds")
+        raise InputError(f"{name} is endless: give rounds")
     if rounds is not None:
         rounds = checked_count("rounds", rounds)
     rows, labels = [], []
-    for number, pair in enumerate(islice(iter(dataset), rounds)):
+    for row_number, pair in enumerate(islice(iter(dataset), rounds)):
         if not isinstance(pair, tuple) or len(pair) != 2:
-            raise InputError(f"row {number} of {name} is {brief(pair)}, but must be a pair: a dict and a label")
+            raise InputError(f"row {row_number} of {name} is {brief(pair)}, but must be a pair: a dict and a label")
         try:
             rows.append(name_features(pair[0]))
         except InputError as error:
-            raise InputError(f"row {number} of {name}: {error}") from None
+            raise InputError(f"row {row_number} of {name}: {error}") from None
         labels.append(to_class_name(pair[1]))
     if not rows:
         raise InputError(f"{name} has no rows")
@@ -197,7 +197,5 @@ def stream(dataset: Iterable[tuple[Any, Any]], *, rounds: int | None = None, **s
     table = (
         np.array([[row[name] for name in names] for row in rows]) if all(row.keys() == names for row in rows) else None
     )
-    streamed = streams.stream(
-        rows if table is None else table, labels, **{"rounds": rounds, "order": "file", **settings}
-    )
-    return replace(streamed, source=replace(streamed.source, name=name))
+    result = streams.stream(rows if table is None else table, labels, **{"rounds": rounds, "order": "file", **settings})
+    return replace(result, source=replace(result.source, name=name))

@@ -1,7 +1,7 @@
 """onebit for scikit-learn: any rule as a classifier with `fit`, `partial_fit` and `predict`.
 
-Like every scikit-learn classifier it is given labelled rows, and turns each into a round: the learner plays a label, and is told whether
-that was right. It is told the label itself only with `feedback="label"`.
+Like every scikit-learn classifier it takes labelled rows, and turns each into a round: the learner plays a label, and learns whether
+that was right. It sees the label itself only with `feedback="label"`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from onebit.engine.stream import Tally
 from onebit.errors import InputError, MissingExtraError, OnebitError, brief
 from onebit.learner.classes import to_class_name
 from onebit.learner.feedback import require_feedback_kind
-from onebit.learner.inspection import believe_rows, best_classes, no_belief_message, score_rows
+from onebit.learner.inspection import compute_beliefs, describe_missing_belief, find_best_classes, score_rows
 from onebit.learner.learner import Learner
 from onebit.rules import DEFAULT, rule_named
 
@@ -52,7 +52,7 @@ def has_belief(classifier: BanditClassifier) -> bool:
     """Return True if the classifier has `predict_proba`; raise AttributeError with the reason if not."""
     rule = find_rule(classifier)
     if isinstance(rule, Rule) and rule.belief is None:
-        raise AttributeError(f"{no_belief_message(rule.title)}; there is no predict_proba")
+        raise AttributeError(f"{describe_missing_belief(rule.title)}; there is no predict_proba")
     return True
 
 
@@ -65,14 +65,16 @@ def has_scores(classifier: BanditClassifier) -> bool:
     if not isinstance(rule, Rule):
         return True
     if rule.belief is not None:
-        raise AttributeError(f"{rule.title} has beliefs in the classes: predict_proba gives them")
+        raise AttributeError(f"{rule.title} has beliefs, so use predict_proba; there is no decision_function")
     try:
-        own = {name: value for name, value in check_options(classifier.options).items() if name in rule.parameters}
-        params, _ = rule.settle(4, own)  # 4, because 3 classes have as many pairs as classes
+        parameters = {
+            name: value for name, value in check_options(classifier.options).items() if name in rule.parameters
+        }
+        params, _ = rule.settle(4, parameters)  # 4, because 3 classes have as many pairs as classes
     except OnebitError:
         return True
     if rule.heads(params) != 4:
-        raise AttributeError(f"{rule.title} has scores of nodes or pairs, and none for each class")
+        raise AttributeError(f"{rule.title} has scores of nodes or pairs of classes, so there is no decision_function")
     return True
 
 
@@ -117,8 +119,8 @@ class BanditClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         learner = self._make_learner(classes)
         order = NOTHING
         if self.shuffle:  # in the same order as `onebit.run` with this seed
-            streamed = stream(X, labels, classes=range(len(classes)), order="shuffle", seed=learner.runtime.seed)
-            order = streamed.schedule(streamed.data(streamed.seed), streamed.seed).order
+            shuffled = stream(X, labels, classes=range(len(classes)), order="shuffle", seed=learner.runtime.seed)
+            order = shuffled.schedule(shuffled.data(shuffled.seed), shuffled.seed).order
         self._walk_rows(learner, X, labels.astype(np.int64), order)
         self.classes_, self.learner_ = classes, learner
         return self
@@ -126,29 +128,29 @@ class BanditClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def partial_fit(self, X: Any, y: Any, classes: Iterable[Any] | None = None) -> Self:
         """Continue with more rows, in this order; if a row is refused, none is learnt.
 
-        The first call needs all `classes` that there will be.
+        The first call needs `classes`: all labels that may occur.
         """
-        first = not hasattr(self, "learner_")
-        X, y = self._check_rows(X, y, reset=first)
-        if first and classes is None:
-            raise InputError("classes must be given in the first call of partial_fit: all labels that there will be")
-        given = None if classes is None else unique_labels(list(classes))
-        known = given if first else self.classes_
-        assert known is not None
-        if given is not None and not np.array_equal(given, known):
+        is_first = not hasattr(self, "learner_")
+        X, y = self._check_rows(X, y, reset=is_first)
+        if is_first and classes is None:
+            raise InputError("the first call of partial_fit needs classes: all labels that may occur")
+        sorted_classes = None if classes is None else unique_labels(list(classes))
+        fixed_classes = sorted_classes if is_first else self.classes_
+        assert fixed_classes is not None
+        if sorted_classes is not None and not np.array_equal(sorted_classes, fixed_classes):
             raise InputError(
-                f"classes is {brief(given.tolist())}, but in the first call it was {brief(known.tolist())}"
+                f"classes is {brief(sorted_classes.tolist())}, but in the first call it was {brief(fixed_classes.tolist())}"
             )
-        names = known.tolist()
-        place = {label: number for number, label in enumerate(names)}
-        labels = np.array([place.get(label, -1) for label in y.tolist()], dtype=np.int64)
-        strange = np.flatnonzero(labels < 0)
-        if len(strange):
-            row = int(strange[0])
+        names = fixed_classes.tolist()
+        index_by_label = {label: index for index, label in enumerate(names)}
+        labels = np.array([index_by_label.get(label, -1) for label in y.tolist()], dtype=np.int64)
+        unknown = np.flatnonzero(labels < 0)
+        if len(unknown):
+            row = int(unknown[0])
             raise InputError(f"y[{row}] is {brief(y.tolist()[row])}, but the classes are {join_names(names)}")
-        learner = self._make_learner(known) if first else self.learner_
+        learner = self._make_learner(fixed_classes) if is_first else self.learner_
         self._walk_rows(learner, X, labels, NOTHING)
-        self.classes_, self.learner_ = known, learner
+        self.classes_, self.learner_ = fixed_classes, learner
         return self
 
     def _check_rows(self, X: Any, y: Any, reset: bool) -> tuple[Any, NDArray[Any]]:
@@ -161,8 +163,8 @@ class BanditClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return a new learner of these classes."""
         options = check_options(self.options, classes="y", seed="random_state")
         state = self.random_state
-        whole = isinstance(state, int | np.integer)
-        seed = int(state) if whole else int(check_random_state(state).randint(_MOST_SEEDS))
+        is_seed = isinstance(state, int | np.integer)
+        seed = int(state) if is_seed else int(check_random_state(state).randint(_MOST_SEEDS))
         learner = Learner(self.rule, classes=[to_class_name(label) for label in classes], seed=seed, **options)
         require_feedback_kind(learner.runtime, self.feedback)
         return learner
@@ -174,10 +176,10 @@ class BanditClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             names = [learner.classes[label] for label in (labels[order] if len(order) else labels)]
             runtime.teach(X[order] if len(order) else X, names)
             return
-        with runtime.lock, runtime.unchanged_if_refused():
-            rows, schedule = runtime.table(X), Schedule(labels[order] if len(order) else labels, order)
+        with runtime.lock, runtime.undo_if_refused():
+            rows, schedule = runtime.read_table(X), Schedule(labels[order] if len(order) else labels, order)
             tally = Tally.empty(NOTHING)
-            with runtime.model.unchanged_if_refused(rows):
+            with runtime.model.undo_if_refused(rows):
                 runtime.walk(rows, schedule, schedule.choices, tally, 0, schedule.steps)
             runtime.finish_walk(schedule)
 
@@ -185,14 +187,14 @@ class BanditClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class that the learner considers best for each row, without exploring."""
-        rows = self._rows(X)
-        return np.asarray(self.classes_[best_classes(self.learner_.runtime, rows)])
+        rows = self._read_rows(X)
+        return np.asarray(self.classes_[find_best_classes(self.learner_.runtime, rows)])
 
     @available_if(has_belief)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the rule's belief that each class is right; not how often it would be played."""
-        rows = self._rows(X)
-        return believe_rows(self.learner_.runtime, rows)
+        rows = self._read_rows(X)
+        return compute_beliefs(self.learner_.runtime, rows)
 
     @available_if(has_scores)  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> NDArray[np.float64]:
@@ -200,13 +202,13 @@ class BanditClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Only for rules that have scores and no belief.
         """
-        rows = self._rows(X)
+        rows = self._read_rows(X)
         scores = score_rows(self.learner_.runtime, rows)[:, : len(self.classes_)]
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
-    def _rows(self, X: Any) -> Any:
+    def _read_rows(self, X: Any) -> Any:
         check_is_fitted(self, "learner_")
-        return self.learner_.runtime.table(validate_data(self, X, accept_sparse="csr", reset=False))
+        return self.learner_.runtime.read_table(validate_data(self, X, accept_sparse="csr", reset=False))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

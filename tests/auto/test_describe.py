@@ -19,7 +19,7 @@ from onebit.contract.description import (
     MemberReport,
     MembersReport,
     NeverRight,
-    share,
+    wilson_interval,
 )
 from onebit.learner.learner import Learner
 from tests.auto.streams import Array, drawn_digits, gaussians, permuted, run_auto, topics
@@ -80,7 +80,7 @@ def test_exploration_is_counted(kind: str) -> None:
     assert described.exploration.recent == pytest.approx(lately)
     assert described.learnt == 600
     assert described.error is not None
-    assert described.error == share(wrong, 600)
+    assert described.error == wilson_interval(wrong, 600)
     assert 0.0 <= described.exploration.hoped <= 1.0
 
 
@@ -261,7 +261,7 @@ def test_feedback_that_teaches_nothing_is_counted_as_elsewhere_and_said(x: Any) 
         learner.learn(learner.decide(given), right=False)
     found = learner.describe()
     assert (found.learnt, found.taught_nothing) == (learner.learnt, 2) == (3, 2)
-    assert str(found).startswith("Auto, 3 feedbacks learnt\n2 of them taught nothing: x had no value other than 0")
+    assert str(found).startswith("Auto, 3 feedbacks learnt\n2 of them taught nothing: x was all 0")
     assert found.error is not None
     assert found.error[0] == 1.0, "of the one that taught"
     assert "in 0 of 1 rounds" in str(found) or "in 1 of 1 rounds" in str(found)

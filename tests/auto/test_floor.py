@@ -109,7 +109,7 @@ def test_counts_are_unbiased_estimates_of_the_reward() -> None:
 
 @pytest.mark.parametrize("name", ["newtron", "perceptron", "arow", "second-order-perceptron"])
 def test_rules_that_cannot_have_a_floor_refuse_it(name: str) -> None:
-    assert "takes no exploration_floor" in refused(lambda: Learner(name, classes=3, exploration_floor=0.1))
+    assert "exploration_floor cannot be set" in refused(lambda: Learner(name, classes=3, exploration_floor=0.1))
     assert Learner(name, classes=3, exploration_floor=0.0).runtime.options.exploration_floor == 0.0
 
 

@@ -252,11 +252,11 @@ def test_a_table_of_another_width_is_refused() -> None:
     X, y = stream_of(CASES[0], 20)
     learner, other = learner_of(), learner_of()
     step(learner, X, y, 0, 20)
-    wide = other.runtime.table(scipy.sparse.csr_matrix((20, X.shape[1] + 1)))
+    wide = other.runtime.read_table(scipy.sparse.csr_matrix((20, X.shape[1] + 1)))
     schedule = Schedule(labels=y.astype(np.int64))
     before = state(learner)
     walk = partial(learner.runtime.walk, wide, schedule, schedule.choices, Tally.empty(NOTHING), 0, 20)
-    assert refused(walk) == "the rows were read for another learner: this one has room for 6 features"
+    assert refused(walk) == "the rows were read for another learner; this one takes 6 features"
     assert state(learner) == before
 
 
@@ -271,7 +271,7 @@ def test_a_row_that_is_refused_in_a_run_is_named_as_in_the_table() -> None:
 
 def walked(learner: Learner, X: Any, schedule: Schedule) -> Learner:
     """The learner, after a walk over a whole schedule."""
-    table = learner.runtime.table(X)
+    table = learner.runtime.read_table(X)
     learner.runtime.walk(table, schedule, schedule.choices, Tally.empty(NOTHING), 0, schedule.steps)
     return learner
 
@@ -408,7 +408,7 @@ def test_no_memory_for_the_move_is_said(monkeypatch: pytest.MonkeyPatch) -> None
         raise OutOfMemoryError("there is not enough memory for 5 x 6 weights")
 
     monkeypatch.setattr(type(learner.runtime.model), "_make_space", lacking)
-    with pytest.warns(OnebitWarning, match="not enough memory .*: rows are treated as sparse, not as dense"):
+    with pytest.warns(OnebitWarning, match="not enough memory .*; rows stay sparse instead of dense"):
         step(learner, X, y, ROWS - 1, ROWS)
     monkeypatch.undo()
     step(learner, X, y, ROWS, 30)
@@ -421,7 +421,7 @@ def test_no_memory_for_the_move_is_said(monkeypatch: pytest.MonkeyPatch) -> None
     [
         ({"came": "wide"}, "'routing.came' of the manifest is 'wide', but must be dense or sparse"),
         ({"rows": ROWS + 1}, f"must have at most {ROWS} rows"),
-        ({"rows": 1, "filled": 7}, "at most 6 cells"),
+        ({"rows": 1, "filled": 7}, "at most 6 filled cells"),
         ({"filled": -1}, "'routing.filled' of the manifest is -1"),
         ({"more": 1}, "must be an object of the fields came, rows, filled"),
     ],
@@ -440,7 +440,7 @@ def test_a_file_of_names_cannot_have_counted() -> None:
     learner.decide({"a": 1.0})
     manifest, arrays = dump_state(learner.runtime)
     bad = {**manifest, "routing": {"came": "sparse", "rows": 0, "filled": 0}}
-    assert "not open to choice" in refused(lambda: load_state(bad, arrays))
+    assert "features are named" in refused(lambda: load_state(bad, arrays))
 
 
 def test_a_task_of_a_service_is_the_replay_of_its_log(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def test_the_doctor_says_what_there_is(
     found = json.loads(capsys.readouterr().out)
     assert found["onebit"] == VERSION
     assert found["cache"] == {"folder": str(tmp_path / "cache"), "bytes": 3_000_000, "writable": True}
-    assert set(found["extras"]) == set(PROJECT["optional-dependencies"]) - set(installation.DEVELOPERS)
+    assert set(found["extras"]) == set(PROJECT["optional-dependencies"]) - set(installation.DEVELOPER_EXTRAS)
     assert found["packages"]["numba"]
     assert found["gpu"]["usable"] == (found["gpu"]["why_not"] is None)
     assert main(["doctor"]) == 0
@@ -76,7 +76,7 @@ def test_everything_that_users_install_has_a_lowest_version() -> None:
     assert all("==" in line for line in found)
     assert {line.split("==")[0] for line in found} >= {"numpy", "numba", "starlette", "ray"}
     assert "pytest" not in "".join(found)
-    assert DEVELOPERS == installation.DEVELOPERS
+    assert DEVELOPERS == installation.DEVELOPER_EXTRAS
 
 
 @pytest.mark.parametrize("bad", [["numpy"], ["numpy<2"], ["numpy>=1", "numpy>=2"], ["numpy @ file:///x"]])

@@ -17,7 +17,7 @@ from numba.extending import register_jitable
 
 from onebit.contract import calibration
 from onebit.contract.calibration import (
-    HEARD,
+    ANSWERS,
     SLOPE,
     confidence,
     initial_state,
@@ -205,7 +205,7 @@ def test_any_score_gives_a_probability(raw: float) -> None:
         assert 0.0 < confidence(state, 1.0) < 1.0
         update(state, 1.0, confidence(state, 1.0), 1.0)
     assert np.isfinite(state).all()
-    assert state[HEARD] == 121.0
+    assert state[ANSWERS] == 121.0
 
 
 def test_a_decision_without_a_raw_score_teaches_nothing() -> None:
@@ -272,18 +272,18 @@ def test_what_is_above_the_risk_everywhere_is_never_sure(risk: float) -> None:
 @pytest.mark.parametrize(
     ("place", "value", "words"),
     [
-        (calibration.HEARD, -1.0, "count"),
+        (calibration.ANSWERS, -1.0, "count"),
         (calibration.WEIGHT, 2.0**53, "count"),
         (calibration.CELL_WEIGHTS, np.nan, "count"),
-        (calibration.LEVEL_HEARD, -0.5, "count"),
+        (calibration.LEVEL_ANSWERS, -0.5, "count"),
         (calibration.BIAS_VARIANCE, 2.0 * calibration.PRIOR, "covariance"),
         (calibration.SLOPE_VARIANCE, -1e-9, "covariance"),
         (calibration.COVARIANCE, 2.0 * calibration.PRIOR, "covariance"),
         (calibration.CENTRE, 1e101, "centre"),
         (calibration.SPREAD, -1.0, "centre"),
         (calibration.SLOPE, -1.0, "centre"),
-        (calibration.CELL_RESIDUALS, 0.5, "more is amiss"),
-        (calibration.CELL_RESIDUALS, -0.5, "more is amiss"),
+        (calibration.CELL_RESIDUALS, 0.5, "residual is larger"),
+        (calibration.CELL_RESIDUALS, -0.5, "residual is larger"),
     ],
 )
 def test_a_state_to_which_no_answers_lead_is_found_out(place: int, value: float, words: str) -> None:
@@ -297,7 +297,7 @@ def test_a_state_to_which_answers_led_has_no_flaw() -> None:
     raws, _, rewards = stream(2000, 0, logistic)
     state = fresh()
     walked(raws, rewards, 0.1, state)
-    assert state[calibration.HEARD] == 2000
+    assert state[calibration.ANSWERS] == 2000
     assert calibration.find_flaw(state) == ""
 
 
@@ -311,5 +311,5 @@ def test_sure_answers_are_counted_where_somebody_asked() -> None:
         (0.9, np.nan, 0.0),
     ):
         calibration.count_answer(state, 1.0, confident, asked, reward)
-    assert state[[calibration.ASKED, calibration.SURE, calibration.SURE_WRONG]].tolist() == [4.0, 3.0, 1.75]
-    assert state[calibration.HEARD] == 5.0
+    assert state[[calibration.SURE_REQUESTS, calibration.SURE, calibration.SURE_WRONG]].tolist() == [4.0, 3.0, 1.75]
+    assert state[calibration.ANSWERS] == 5.0

@@ -15,7 +15,7 @@ from scipy.special import ndtr
 import onebit
 from onebit.contract import gaussians
 from onebit.contract.draws import DECIDING, Draws, seed_key
-from onebit.contract.gaussians import below, integral_below, normal, share_largest
+from onebit.contract.gaussians import normal, normal_cdf, normal_cdf_integral, share_largest
 
 Array = np.ndarray[Any, Any]
 ACCURACY = 2e-3  # what share_largest states
@@ -31,14 +31,14 @@ def shares(means: Any, deviations: Any) -> Array:
 
 def counted_shares(monkeypatch: pytest.MonkeyPatch, means: Any, deviations: Any) -> Array:
     """As `shares`, but a loop that does not end fails instead of hanging."""
-    plain, calls = gaussians.mass, [0]
+    plain, calls = gaussians.interval_probability, [0]
 
     def counted(mean: float, deviation: float, left: float, right: float) -> float:
         calls[0] += 1
         assert calls[0] <= MOST_CELLS * len(means), "cells without end"
         return plain(mean, deviation, left, right)
 
-    monkeypatch.setattr(gaussians, "mass", counted)
+    monkeypatch.setattr(gaussians, "interval_probability", counted)
     return shares(means, deviations)
 
 
@@ -210,9 +210,9 @@ def test_deviations_below_the_rounding_of_the_mean_come_to_an_end(
 
 def test_distribution_and_its_integral() -> None:
     for value in np.linspace(-9.0, 9.0, 37).tolist():
-        assert below(value) == pytest.approx(float(ndtr(value)), rel=1e-12, abs=1e-300)
+        assert normal_cdf(value) == pytest.approx(float(ndtr(value)), rel=1e-12, abs=1e-300)
         area = integrate.quad(ndtr, -40.0, value, points=(-5.0,) if value > -5.0 else None, epsabs=1e-13)[0]
-        assert integral_below(value) == pytest.approx(area, rel=1e-9, abs=1e-12)
+        assert normal_cdf_integral(value) == pytest.approx(area, rel=1e-9, abs=1e-12)
 
 
 def test_draws_are_standard_normal() -> None:

@@ -17,7 +17,7 @@ MACHINE = "MemTotal:       32000000 kB\nMemFree:         1000000 kB\nMemAvailabl
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine with ten million kibibytes, and no control groups yet."""
-    for name, file in (("MEMINFO", "meminfo"), ("GROUP", "cgroup"), ("GROUPS", "fs")):
+    for name, file in (("MEMINFO", "meminfo"), ("CGROUP_FILE", "cgroup"), ("CGROUP_ROOT", "fs")):
         monkeypatch.setattr(memory, name, tmp_path / file)
     (tmp_path / "meminfo").write_text(MACHINE)
     return tmp_path
@@ -47,7 +47,7 @@ def test_a_control_group_has_less(machine: Path) -> None:
 
 def test_what_needs_more_is_refused_with_numbers(machine: Path) -> None:
     memory.require_memory(10_240_000_000, "this", "that")
-    with pytest.raises(OutOfMemoryError, match=r"^this needs 20.4 GB of memory, and 10.2 GB are free: take that$"):
+    with pytest.raises(OutOfMemoryError, match=r"^this needs 20.4 GB of memory, but only 10.2 GB is free: take that$"):
         memory.require_memory(20_400_000_000, "this", "take that")
 
 
@@ -56,4 +56,4 @@ def test_the_command_line_says_it_in_one_line(machine: Path, capsys: pytest.Capt
     out, err = capsys.readouterr()
     assert out == ""
     assert err.count("\n") == 1
-    assert "needs 21.2 GB of memory, and 10.2 GB are free" in err
+    assert "needs 21.2 GB of memory, but only 10.2 GB is free" in err

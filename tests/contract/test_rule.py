@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from onebit.contract.exploration import decide_greedy, greedy_probabilities
-from onebit.contract.rule import CONTRACT, LEARNT, RIGHT, Rule, RuleInput, known
+from onebit.contract.rule import CONTRACT, LEARNT, RIGHT, Rule, RuleInput, rules_by_record
 from onebit.errors import OnebitError
 from onebit.learner.learner import Learner
 from onebit.rules import registry
@@ -37,7 +37,7 @@ def too_few(params: Any) -> Any: ...
 @pytest.fixture(autouse=True)
 def rules_as_before() -> Iterator[None]:
     yield
-    known.pop(Still, None)
+    rules_by_record.pop(Still, None)
 
 
 def rule_with(**functions: Any) -> Rule:
@@ -62,7 +62,7 @@ def test_a_function_that_the_contract_cannot_call_is_refused(
     with pytest.raises(OnebitError) as error:
         rule_with(**{name: function})
     assert str(error.value) == sentence
-    assert Still not in known, "nothing is left of a rule that was refused"
+    assert Still not in rules_by_record, "nothing is left of a rule that was refused"
 
 
 def test_other_names_and_arguments_with_defaults_are_fine() -> None:

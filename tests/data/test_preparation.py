@@ -111,7 +111,7 @@ def test_sparse_rows_are_prepared_like_dense_ones(steps: tuple[str, ...]) -> Non
         assert result.data.dtype == np.float32
         assert tuple(result.shape) == expected.shape
         assert np.abs(dense(result) - expected).max() < 1e-6
-        Features(Options(features=result.shape[1], space="sparse")).table(result)  # what a run reads
+        Features(Options(features=result.shape[1], space="sparse")).read_table(result)  # what a run reads
 
 
 @pytest.mark.parametrize("steps", SPARSE, ids=",".join)
@@ -330,8 +330,12 @@ def test_tf_idf_takes_counts_only() -> None:
         (np.ones(3), "scale", "shape (3,)"),
         (np.ones((0, 3)), "scale", "at least one of each"),
         (scipy.sparse.csr_matrix((3, 0)), "scale", "at least one of each"),
-        ("synsep10", "scale", "must be rows"),
-        (Csr(np.ones(2), np.array([0, 1]), np.array([0, 1]), (1, 3)), "scale", "indptr does not cut"),
+        ("synsep10", "scale", "must be a matrix or a list of rows"),
+        (
+            Csr(np.ones(2), np.array([0, 1]), np.array([0, 1]), (1, 3)),
+            "scale",
+            "indptr of a sparse matrix of 1 rows must have",
+        ),
         (Csr(np.ones(2), np.array([0, 3]), np.array([0, 2]), (1, 3)), "scale", "row 0 has column index 3"),
         (Csr(np.ones(2), np.array([0.0, 1.0]), np.array([0, 2]), (1, 3)), "scale", "whole numbers"),
     ],

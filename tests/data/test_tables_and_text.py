@@ -20,7 +20,7 @@ from onebit.cli import main
 from onebit.data.columns import MOST_CATEGORIES
 from onebit.data.reading import Kind, guess_kind_of_texts
 from onebit.errors import OnebitWarning
-from onebit.features.named import words_in
+from onebit.features.named import list_words
 from tests.data.reading import read
 from tests.frames import every_frame
 
@@ -96,7 +96,7 @@ def test_columns_are_what_they_look_like_and_a_line_says_so(tmp_path: Path) -> N
 def test_text_is_its_set_of_words_scaled_to_length_one(tmp_path: Path) -> None:
     table = tickets()
     data = read(written(tmp_path, {name: table[name] for name in ("subject", "team")}), label="team", text=["subject"])
-    words = [words_in(text) for text in table["subject"]]
+    words = [list_words(text) for text in table["subject"]]
     assert data.X.shape == (COUNT, len(set().union(*words)))
     for row in range(COUNT):
         part = slice(data.X.indptr[row], data.X.indptr[row + 1])
@@ -111,7 +111,7 @@ def test_text_is_its_set_of_words_scaled_to_length_one(tmp_path: Path) -> None:
 def test_numbers_categories_and_text_stand_side_by_side(tmp_path: Path) -> None:
     table = tickets()
     data = quietly(written(tmp_path, table), label="team")
-    words = set().union(*(words_in(text) for text in table["subject"]))
+    words = set().union(*(list_words(text) for text in table["subject"]))
     assert data.X.shape[1] == 1 + 3 + len(words)
     first = [
         dict(zip(data.X.indices[a:b].tolist(), data.X.data[a:b].tolist(), strict=True)).get(0, 0.0)

@@ -17,13 +17,13 @@ from onebit.checks.examples import (
     WIDTH,
     Array,
     Factory,
-    few,
-    played,
+    list_spaces,
+    pick_names,
+    play,
     refused,
     rows,
-    spaces_of,
     state,
-    trained,
+    train,
 )
 from onebit.contract.rule import RIGHT
 from onebit.learner.learner import Learner, copy_learner
@@ -52,7 +52,7 @@ def feature_names(width: int = WIDTH) -> list[str]:
 
 def check_number_is_all_that_moves(factory: Factory) -> None:
     """Check that deciding without an id uses the next number and changes nothing else."""
-    learner = trained(factory)
+    learner = train(factory)
     before = state(learner)
     decision = learner.decide(rows(1)[0][0])
     after = state(learner)
@@ -65,7 +65,7 @@ def check_retired_class(factory: Factory) -> None:
 
     Decisions made before are still learnt, and the class keeps its place.
     """
-    learner = trained(factory)
+    learner = train(factory)
     if not takes_candidates(learner):
         return
     X, _ = rows(20, seed=24)
@@ -84,7 +84,7 @@ def check_retired_class(factory: Factory) -> None:
 
 def check_candidates_are_refused(factory: Factory) -> None:
     """Check that empty, unknown and malformed candidates raise an error and change nothing."""
-    learner = trained(factory)
+    learner = train(factory)
     if not takes_candidates(learner):
         return
     x, before = rows(1, seed=25)[0][0], state(learner)
@@ -109,7 +109,7 @@ def check_forms(factory: Factory) -> None:
     uses other views for dense rows than for sparse ones, and chooses the form itself unless `space` is given; the check
     sets it.
     """
-    if len(spaces_of(factory)) == 1:
+    if len(list_spaces(factory)) == 1:
         return
     X, y = rows(80, seed=10)
     X[X < -0.4] = 0.0
@@ -121,12 +121,12 @@ def check_forms(factory: Factory) -> None:
     options = {"classes": NAMES, "dtype": "float64"}
     dense, named, turned = factory(**options), factory(**options), factory(**options)
     sparse = factory(**options, **({"space": "sparse"} if dense.runtime.rule.composite else {}))
-    seen_sparse = played(sparse, csr_rows(X), y)
-    assert played(named, dicts, y) == seen_sparse
-    assert played(turned, backwards, y) == seen_sparse
+    seen_sparse = play(sparse, csr_rows(X), y)
+    assert play(named, dicts, y) == seen_sparse
+    assert play(turned, backwards, y) == seen_sparse
     assert np.array_equal(named.weights, sparse.weights)
     if not dense.runtime.rule.composite:
-        assert [one[:2] for one in played(dense, X, y)] == [one[:2] for one in seen_sparse]
+        assert [one[:2] for one in play(dense, X, y)] == [one[:2] for one in seen_sparse]
         assert np.allclose(dense.weights, sparse.weights, rtol=1e-9, atol=1e-9)
 
 
@@ -140,7 +140,7 @@ def check_column_order(factory: Factory) -> None:
     first, second = factory(classes=NAMES, dtype="float64"), factory(classes=NAMES, dtype="float64")
     if first.runtime.rule.composite:
         return
-    seen, seen_turned = played(first, X, y), played(second, X[:, turned], y)
+    seen, seen_turned = play(first, X, y), play(second, X[:, turned], y)
     assert [one[:2] for one in seen] == [one[:2] for one in seen_turned]
     assert np.allclose(first.weights[:, turned], second.weights, rtol=1e-9, atol=1e-9)
 
@@ -152,14 +152,14 @@ def check_arrays_of_any_kind(factory: Factory) -> None:
     fixed = values.copy()
     fixed.flags.writeable = False
     forms = [values, values.tolist(), values.astype(np.float32), strided, values[::-1].copy()[::-1], fixed]
-    expected = trained(factory).scores(values)
+    expected = train(factory).scores(values)
     for form in forms:
-        assert np.array_equal(trained(factory).scores(form), expected), type(form)
+        assert np.array_equal(train(factory).scores(form), expected), type(form)
 
 
 def check_zero_vector(factory: Factory) -> None:
     """Check that nothing is learnt from x = 0, unless there is a constant feature."""
-    learner = trained(factory)
+    learner = train(factory)
     if learner.runtime.rule.composite:
         return
     weights, memory = learner.weights, learner.runtime.model.memory.copy()
@@ -171,7 +171,7 @@ def check_zero_vector(factory: Factory) -> None:
 
 def check_bad_rows(factory: Factory) -> None:
     """Check that NaN, infinity, wrong lengths and wrong types raise an error and change nothing."""
-    learner = trained(factory)
+    learner = train(factory)
     before = state(learner)
     good = np.ones(WIDTH) / 3.0
     for column, bad in ((2, math.nan), (0, math.inf), (WIDTH - 1, -math.inf)):
@@ -190,7 +190,7 @@ def check_bad_rows(factory: Factory) -> None:
 
 def check_keeps_no_reference(factory: Factory) -> None:
     """Check that changing an array after `decide` affects neither the decision nor what is learnt."""
-    learner, other = trained(factory), trained(factory)
+    learner, other = train(factory), train(factory)
     x = rows(1, seed=12)[0][0]
     decision, unspoilt = learner.decide(x), other.decide(x.copy())
     x[:] = 1e6
@@ -210,10 +210,10 @@ def check_bias(factory: Factory) -> None:
     X, y = rows(80, seed=18)
     X *= 0.7
     longer = np.concatenate([X, np.ones((80, 1))], axis=1)
-    for space in spaces_of(factory):
+    for space in list_spaces(factory):
         options = {"classes": NAMES, "space": space, "dtype": "float64"}
         with_bias, by_hand = factory(bias=True, **options), factory(**options)
-        seen, seen_by_hand = played(with_bias, X, y), played(by_hand, longer, y)
+        seen, seen_by_hand = play(with_bias, X, y), play(by_hand, longer, y)
         assert [one[:2] for one in seen] == [one[:2] for one in seen_by_hand]
         assert np.allclose(with_bias.weights, by_hand.weights, rtol=1e-9, atol=1e-9)
 
@@ -223,7 +223,7 @@ def check_learns_once(factory: Factory) -> None:
 
     Nothing must change.
     """
-    learner, other = trained(factory), trained(factory)
+    learner, other = train(factory), train(factory)
     x = rows(1, seed=5)[0][0]
     decision = learner.decide(x)
     learner.learn(decision, label=NAMES[0])
@@ -235,14 +235,14 @@ def check_learns_once(factory: Factory) -> None:
     assert "another learner" in refused(lambda: learner.learn(other.decide(x), label=NAMES[0]))
     assert "Decision" in refused(lambda: learner.learn("decision", label=NAMES[0]))  # type: ignore[arg-type]
     assert "no class" in refused(lambda: learner.learn(learner.decide(x, id="two"), label="yak"))
-    assert "either" in refused(lambda: learner.learn(learner.decide(x, id="two")))
+    assert "exactly one of" in refused(lambda: learner.learn(learner.decide(x, id="two")))
     assert state(learner) == before
 
 
 def check_rewards_of_right_and_wrong(factory: Factory) -> None:
     """Check that rewards of 1 and 0 equal right and wrong, bit for bit, singly and in batches."""
     X, y = rows(40, seed=26)
-    told = trained(factory)
+    told = train(factory)
     rewarded, batch, many = copy_learner(told), copy_learner(told), copy_learner(told)
     if told.runtime.needs_labels:
         assert "labels" in refused(lambda: told.learn(told.decide(X[0]), reward=1.0))
@@ -262,7 +262,7 @@ def check_rewards_of_right_and_wrong(factory: Factory) -> None:
 def check_rewards(factory: Factory) -> None:
     """Check that rewards between 0 and 1 are learnt alike singly and in batches, and summed."""
     X, _ = rows(40, seed=27)
-    one = trained(factory)
+    one = train(factory)
     if one.runtime.needs_labels:
         return
     many, before = copy_learner(one), one.runtime.model.memory[RIGHT]
@@ -282,10 +282,10 @@ def check_truths(factory: Factory) -> None:
     A rule without a step for known labels must learn from a truth whether the label was right.
     """
     X, y = rows(40, seed=28)
-    one = trained(factory)
+    one = train(factory)
     many, told = copy_learner(one), copy_learner(one)
     candidates = one.runtime.rule.takes_candidates
-    sets = [sorted({*few(row), NAMES[label]}) if row % 3 and candidates else None for row, label in enumerate(y)]
+    sets = [sorted({*pick_names(row), NAMES[label]}) if row % 3 and candidates else None for row, label in enumerate(y)]
     decisions = many.decide_many(X, among=sets)
     truths: list[Any] = [NAMES[label] if row % 2 else None for row, label in enumerate(y)]
     right = [decision.label == NAMES[label] for decision, label in zip(decisions, y, strict=True)]
@@ -309,7 +309,7 @@ def check_truths(factory: Factory) -> None:
 
 def check_answers_are_refused(factory: Factory) -> None:
     """Check that invalid rewards, double answers and contradictions raise an error and change nothing."""
-    learner = trained(factory)
+    learner = train(factory)
     x = rows(1, seed=29)[0][0]
     before, decision, other = state(learner), learner.decide(x, id="one"), learner.decide(x, id="two")
     known = decision.label
@@ -319,31 +319,31 @@ def check_answers_are_refused(factory: Factory) -> None:
         assert "0 to 1" in refused(lambda given=bad: learner.learn(decision, reward=given))  # type: ignore[misc]
         assert refused(lambda given=bad: learner.learn_many([decision, other], rewards=[0.5, given]))  # type: ignore[misc]
     for both in ({"right": True, "reward": 1.0}, {"reward": 1.0, "truth": known}, {"label": known, "truth": known}, {}):
-        assert "one of them" in refused(lambda given=both: learner.learn(decision, **given))  # type: ignore[misc]
+        assert "exactly one of" in refused(lambda given=both: learner.learn(decision, **given))  # type: ignore[misc]
     assert "no class" in refused(lambda: learner.learn(decision, truth="yak"))
     assert "no class" in refused(lambda: learner.learn_many([decision], truths=[["ant"]]))  # type: ignore[list-item]
-    assert "give either" in refused(lambda: learner.learn_many([decision], [True], rewards=[1.0]))
-    assert "give either" in refused(lambda: learner.learn_many([decision]))
+    assert "give one of" in refused(lambda: learner.learn_many([decision], [True], rewards=[1.0]))
+    assert "give one of" in refused(lambda: learner.learn_many([decision]))
     assert "2 answers for 1" in refused(lambda: learner.learn_many([decision], rewards=[1.0, 0.5]))
-    assert "must follow" in refused(lambda: learner.learn_many([decision], [True], truths=[wrong]))
-    assert "must follow" in refused(lambda: learner.learn_many([decision], [False], truths=[known]))
+    assert "contradicts" in refused(lambda: learner.learn_many([decision], [True], truths=[wrong]))
+    assert "contradicts" in refused(lambda: learner.learn_many([decision], [False], truths=[known]))
     assert refused(lambda: learner.learn_many([decision], rewards=[None]))  # type: ignore[list-item]
     assert state(learner) == before
 
 
 def check_clone(factory: Factory) -> None:
     """Check that training a copy leaves the original unchanged."""
-    learner = trained(factory)
+    learner = train(factory)
     before = state(learner)
-    played(copy_learner(learner), *rows(20, seed=13))
+    play(copy_learner(learner), *rows(20, seed=13))
     assert state(learner) == before
 
 
 def check_memory_is_bounded(factory: Factory) -> None:
     """Check that a thousand feedbacks in order leave a learner no larger than a hundred did."""
-    learner = trained(factory, 100)
+    learner = train(factory, 100)
     size = sum(array.nbytes for array in dump_state(learner.runtime)[1].values())
-    played(learner, *rows(900, seed=14))
+    play(learner, *rows(900, seed=14))
     assert sum(array.nbytes for array in dump_state(learner.runtime)[1].values()) == size
 
 
@@ -351,7 +351,7 @@ def check_quiet(factory: Factory) -> None:
     """Check that training and refusing a row raise no warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        learner = trained(factory)
+        learner = train(factory)
         refused(lambda: learner.decide(np.full(WIDTH, 1e300)))
 
 

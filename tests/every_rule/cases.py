@@ -358,7 +358,7 @@ def assert_walks_rows_as_it_steps(walker: Learner, X: Any, y: Any, kind: str) ->
     if walker.runtime.needs_labels and len(schedule.rewards):
         schedule = schedule._replace(rewards=NO_REWARDS)
     runtime, kept, tally = walker.runtime, schedule.choices, Tally.empty(np.array([WALKED], dtype=np.int64))
-    table = runtime.table(X)
+    table = runtime.read_table(X)
     for start, stop in ((0, 40), (40, schedule.steps)):
         runtime.walk(table, schedule, kept, tally, start, stop)
     runtime.finish_walk(schedule)

@@ -8,7 +8,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from onebit.checks.examples import rows, trained
+from onebit.checks.examples import rows, train
 from onebit.learner.decision import Decision
 from onebit.rules import registry
 from tests.every_rule.cases import EXAMPLES, FAMILIES, made, twin_module
@@ -26,11 +26,11 @@ def test_all_are_the_same_in_another_process(tmp_path: Path) -> None:
     expected = {}
     for name in registry():
         for case, options in EXAMPLES[name].items():
-            learner = trained(lambda name=name, options=options, **common: made(name, options, **common))
+            learner = train(lambda name=name, options=options, **common: made(name, options, **common))
             learner.save(tmp_path / case)
             expected[case] = [learner.decide(x) for x in X]
     for kernel in ("rbf:0.5", "rational:shorten"):
-        learner = trained(partial(made, "banditron", {"kernel": kernel}))
+        learner = train(partial(made, "banditron", {"kernel": kernel}))
         learner.save(tmp_path / kernel)
         expected[kernel] = [learner.decide(x) for x in X]
     program = (

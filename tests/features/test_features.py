@@ -610,9 +610,9 @@ def test_numbered_and_named_features_do_not_mix(first: str, second: str) -> None
         (5, "x is 5, but must be one row or a matrix of rows"),
         ({"a"}, "x is {'a'}, but must be one row or a matrix of rows"),
         (b"ab", "x is b'ab', but must be one row or a matrix of rows"),
-        ([1.0, "a"], "x has 'a' as feature 1, but must be made of numbers"),
-        ([1.0, None], "x has None as feature 1, but must be made of numbers"),
-        ([1.0, 2j], "x has 2j as feature 1, but must be made of numbers"),
+        ([1.0, "a"], "x has 'a' as feature 1, but must contain only numbers"),
+        ([1.0, None], "x has None as feature 1, but must contain only numbers"),
+        ([1.0, 2j], "x has 2j as feature 1, but must contain only numbers"),
     ],
     ids=str,
 )

@@ -153,10 +153,10 @@ def test_the_cell_that_is_no_number_is_named() -> None:
     assert refused(lambda: learner.decide(row)).startswith("'colour' of x is 'red', but must be a number")
     assert (
         refused(lambda: learner.decide(row.to_numpy()))
-        == "x has 'red' as feature 1 (dtype object), but must be made of numbers"
+        == "x has 'red' as feature 1 (dtype object), but must contain only numbers"
     )
     assert (
-        refused(lambda: learner.decide(pd.Series([1.0, None]))) == "feature 1 of x has no value, but must have a number"
+        refused(lambda: learner.decide(pd.Series([1.0, None]))) == "feature 1 of x has no value, but must be a number"
     )
     sentence = refused(lambda: learner.decide_many(frame))
     assert sentence.startswith("column 'colour' of X, row 1, is 'red', but must be a number")
@@ -164,15 +164,15 @@ def test_the_cell_that_is_no_number_is_named() -> None:
         "x has 'red' as feature 1 in row 1 (dtype object), but"
     )
     gap = pd.DataFrame({"height": [1.0, 2.0], "colour": [3.0, None]})
-    assert refused(lambda: learner.decide(gap.iloc[1])) == "'colour' of x has no value, but must have a number"
+    assert refused(lambda: learner.decide(gap.iloc[1])) == "'colour' of x has no value, but must be a number"
     assert (
-        refused(lambda: learner.decide_many(gap)) == "column 'colour' of X, row 1, has no value, but must have a number"
+        refused(lambda: learner.decide_many(gap)) == "column 'colour' of X, row 1, has no value, but must be a number"
     )
 
 
 def test_two_columns_of_one_name_are_refused() -> None:
     twice = pd.DataFrame([[1.0, 2.0]], columns=["a", "a"])
-    assert "two columns of x are called 'a'" in refused(lambda: learner_of().decide_many(twice))
+    assert "two columns of x are named 'a'" in refused(lambda: learner_of().decide_many(twice))
 
 
 @every_frame

@@ -18,7 +18,7 @@ from onebit.contract.options import Options
 from onebit.errors import InputError
 from onebit.features import named
 from onebit.features.features import Features
-from onebit.features.named import NameOrder, hash_row, read_dict, read_text, words_in
+from onebit.features.named import NameOrder, hash_row, list_words, read_dict, read_text
 from onebit.learner.decision import Decision
 from onebit.learner.learner import Learner, copy_learner
 from onebit.learner.state import dump_state
@@ -74,7 +74,7 @@ def same(found: Any, wanted: Any) -> bool:
 
 
 def test_any_dict_and_any_text_is_read_as_one_name_after_the_other_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(named, "REMEMBERED", 500)  # so that it is full now and then
+    monkeypatch.setattr(named, "MOST_CACHED_HASHES", 500)  # so that it is full now and then
     order = NameOrder()
     here: dict[str, int] = {}
     there: dict[str, int] = {}
@@ -82,13 +82,13 @@ def test_any_dict_and_any_text_is_read_as_one_name_after_the_other_is(monkeypatc
         row = read_text(kept) if isinstance(kept, str) else read_dict(kept, 1e300)
         for columns in (4, 64, 1 << 18):  # with names that share a column, and without
             assert same(hash_row(row, columns, FLOAT64), slow_hashed(kept, columns)), kept
-        assert same(order.sparse_row(row, here, number % 3 > 0, FLOAT64), slow_learnt(kept, there, number % 3 > 0)), (
-            kept
-        )
+        assert same(
+            order.build_sparse_row(row, here, number % 3 > 0, FLOAT64), slow_learnt(kept, there, number % 3 > 0)
+        ), kept
         if isinstance(kept, str):
-            assert words_in(kept) == list(slow_names(kept))
+            assert list_words(kept) == list(slow_names(kept))
     assert list(here.items()) == list(there.items())
-    assert len(named._known) <= 500
+    assert len(named._hash_cache) <= 500
 
 
 NAMES = ["speed", "Ünicode", "b", "a", "", "zeta", "n10", "n9"]
@@ -105,7 +105,7 @@ def rows(count: int) -> list[dict[str, Any]]:
 def test_the_row_and_the_copy_of_a_dict_of_numbers_of_any_kind(hash_bits: int | None, dtype: str) -> None:
     """Also with fewer names, and with names in another order."""
     features = Features(Options(dtype=dtype, hash_bits=hash_bits))
-    features.settle({"a": 1.0})
+    features.fix_form({"a": 1.0})
     features.read(dict.fromkeys(NAMES, 1.0), grow=True)
     vocabulary = {name: column for column, name in enumerate(sorted(NAMES))}
     draw = random.Random(2)
@@ -145,11 +145,11 @@ def test_the_order_of_names_is_found_anew_as_the_vocabulary_grows() -> None:
     for number in range(300):
         vocabulary.setdefault(f"n{draw.randrange(10**6)}", len(vocabulary))
         x = {name: float(column) for column, name in enumerate(draw.sample(list(vocabulary), len(vocabulary) // 2))}
-        found = order.sparse_row(read_dict(x, 1e300), vocabulary, False, FLOAT64)
+        found = order.build_sparse_row(read_dict(x, 1e300), vocabulary, False, FLOAT64)
         assert found.columns.tolist() == [vocabulary[name] for name in sorted(x)], number
         assert found.values.tolist() == [x[name] for name in sorted(x)]
     assert len(order._ranks) > 200
-    order.forget()
+    order.clear()
     assert len(order._ranks) == 0
 
 
@@ -163,7 +163,7 @@ def test_the_order_of_names_is_found_anew_as_the_vocabulary_grows() -> None:
         ({"a": 1.0, "b": 10**400}, "'b' is inf"),
         ({"a": 1.0, "b": "1"}, "must be a number"),
         ({"a": 1.0, "b": Decimal(1)}, "must be a number"),
-        ({"a": 1.0, 2: 1.0}, "called 2"),
+        ({"a": 1.0, 2: 1.0}, "named 2"),
         ({"a": 1.0, "\ud800": 1.0}, "Unicode"),
     ],
     ids=str,
@@ -171,7 +171,7 @@ def test_the_order_of_names_is_found_anew_as_the_vocabulary_grows() -> None:
 def test_one_bad_name_or_number_among_good_ones_is_found(x: dict[Any, Any], sentence: str) -> None:
     for hash_bits in (None, 20):
         features = Features(Options(hash_bits=hash_bits))
-        features.settle({"a": 1.0})
+        features.fix_form({"a": 1.0})
         for _ in range(2):
             with pytest.raises(InputError, match=sentence):
                 features.read(x)
@@ -179,7 +179,7 @@ def test_one_bad_name_or_number_among_good_ones_is_found(x: dict[Any, Any], sent
 
 
 def test_numbers_whose_sum_is_none_are_good_one_by_one() -> None:
-    assert read_dict({"a": 1.7e308, "b": 1.7e308}, 1.8e308).kept == {"a": 1.7e308, "b": 1.7e308}
+    assert read_dict({"a": 1.7e308, "b": 1.7e308}, 1.8e308).stored_x == {"a": 1.7e308, "b": 1.7e308}
 
 
 def arrays(learner: Learner) -> Any:

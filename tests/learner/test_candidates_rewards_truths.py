@@ -174,7 +174,7 @@ def test_a_decision_of_somebody_else_says_nothing_of_how_sure_this_learner_was()
     assert theirs.among == tuple(name for name in NAMES if name in (other, own.label))
     assert (theirs.raw, theirs.confidence, theirs.probabilities) == (None, None, None)
     assert learner.from_log(X[0], own.label, 0.5, id="one").raw == own.raw
-    assert "none of the candidates" in assert_unchanged_by(
+    assert "must be one of the candidates" in assert_unchanged_by(
         learner, lambda: learner.from_log(X[0], other, 0.5, id="one", among=[own.label])
     )
 
@@ -317,5 +317,5 @@ def test_decisions_with_fields_that_are_none_of_theirs_are_refused(wrong: dict[s
 
 def test_a_log_that_is_refused_takes_no_number() -> None:
     learner = onebit.BPA(classes=["a", "b"])
-    assert "sole candidate" in refused(lambda: learner.from_log([1.0], "a", 0.5, among=["a"]))
+    assert "must be 1: there is only one candidate" in refused(lambda: learner.from_log([1.0], "a", 0.5, among=["a"]))
     assert learner.from_log([1.0], "a", np.float32(0.5)).id == 0  # type: ignore[arg-type]

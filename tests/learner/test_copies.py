@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import onebit
-from onebit.checks.examples import played, refused, rows, state
+from onebit.checks.examples import play, refused, rows, state
 from onebit.learner.learner import Learner, copy_learner
 from onebit.rules import registry
 
@@ -25,7 +25,7 @@ PUBLIC = {
 
 def trained(**options: Any) -> Learner:
     learner = onebit.Banditron(classes=["a", "b", "c"], seed=3, **options)
-    played(learner, *rows(30, seed=5, classes=3))
+    play(learner, *rows(30, seed=5, classes=3))
     return learner
 
 
@@ -47,9 +47,9 @@ def test_a_copy_goes_on_alike_and_apart(copied: Any, options: dict[str, Any]) ->
     assert type(other) is type(learner)
     assert state(other) == state(learner)
     X, y = rows(20, seed=6, classes=3)
-    there = played(other, X, y)
+    there = play(other, X, y)
     assert state(other) != state(learner)
-    assert played(learner, X, y) == there
+    assert play(learner, X, y) == there
     assert state(other) == state(learner)
 
 
@@ -103,9 +103,9 @@ def test_what_was_never_there_is_not_there() -> None:
 
 
 def test_a_set_of_classes_is_refused() -> None:
-    with pytest.raises(onebit.OnebitError, match="order changes from process to process"):
+    with pytest.raises(onebit.OnebitError, match="order differs between processes"):
         onebit.BPA(classes={"a", "b"})
-    with pytest.raises(onebit.OnebitError, match="order changes"):
+    with pytest.raises(onebit.OnebitError, match="order differs"):
         onebit.BPA(classes=frozenset({"a", "b"}))
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import onebit
-from onebit.checks.examples import played, refused, rows
-from onebit.contract.belief import amount, class_contrast
+from onebit.checks.examples import play, refused, rows
+from onebit.contract.belief import class_contrast, evaluate_contrast
 from onebit.contract.exploration import decide_greedy, greedy_probabilities
 from onebit.features.named import hash_name
 from onebit.learner.inspection import Explanation
@@ -29,7 +29,7 @@ SECOND = [name for name in LINEAR if registry()[name].second_order is not None]
 def trained(name: str, *, sparse: bool = False, **options: Any) -> Learner:
     given = {**registry()[name].examples[0], **options}
     learner = Learner(name, classes=CLASSES, features=WIDTH, space="sparse" if sparse else "dense", **given)
-    played(learner, X, Y)
+    play(learner, X, Y)
     return learner
 
 
@@ -127,10 +127,10 @@ def test_only_classes_that_can_be_played_are_compared(name: str) -> None:
 @pytest.mark.parametrize(
     ("among", "label", "sentence"),
     [
-        ([], None, "must have one at least"),
+        ([], None, "must have at least one"),
         (["fly"], None, "there is no class"),
         ("ant", None, "must be a list of classes"),
-        (["ant"], None, "one candidate alone"),
+        (["ant"], None, "only one candidate"),
         (["ant", "bee"], "cat", "the label is 'cat', but must be one of the candidates"),
     ],
 )
@@ -167,7 +167,7 @@ def test_words_are_called_by_themselves(name: str, options: dict[str, Any]) -> N
     model, contrast = learner.runtime.model, learner.runtime.rule.contrast or class_contrast
     between = contrast(model.params, model.memory, 1, 0)
     assert between is not None
-    assert_adds_up(found, amount(between, model.buffers[0]))
+    assert_adds_up(found, evaluate_contrast(between, model.buffers[0]))
 
 
 def test_names_that_share_a_column_speak_together_and_it_is_said() -> None:
@@ -219,7 +219,7 @@ def test_an_explanation_in_words_in_plain_values_and_as_html() -> None:
     lines = str(found).splitlines()
     assert lines[0].startswith("'yes' rather than '<b>': ahead by ")
     assert lines[1].endswith("  <i>")
-    assert lines[2].endswith("  2 features more")
+    assert lines[2].endswith("  2 more features")
     page = found._repr_html_()
     assert "&lt;i&gt;" in page
     assert "<i>" not in page
@@ -276,7 +276,7 @@ def test_where_no_feature_has_a_weight_it_is_refused() -> None:
     codes = (np.eye(5) * 2.0 - 1.0).tolist()
     learner = Learner("conservative-ova", classes=CLASSES, coding=codes)
     before = learner.features
-    assert "by more than a sum of scores" in refused(lambda: learner.explain(X[0]))
+    assert "does not choose a class by a weighted sum of scores" in refused(lambda: learner.explain(X[0]))
     assert learner.features == before
 
 
@@ -295,7 +295,9 @@ def test_a_rule_with_other_heads_that_says_nothing_of_them_is_refused() -> None:
     rule = onebit.Rule(
         "two-heads", "none", "none", TwoHeads, decide_greedy, no_step, greedy_probabilities, heads=lambda params: 7
     )
-    assert "by more than a sum of scores" in refused(lambda: Learner(rule, classes=5).explain(X[0]))
+    assert "does not choose a class by a weighted sum of scores" in refused(
+        lambda: Learner(rule, classes=5).explain(X[0])
+    )
 
 
 # --- beliefs ---------------------------------------------------------------------------------------------------------------
@@ -307,4 +309,4 @@ def test_beliefs_are_by_class_and_refused_where_there_are_none() -> None:
     assert tuple(found) == learner.classes
     assert sum(found.values()) == pytest.approx(1.0)
     assert max(found, key=lambda name: found[name]) == learner.best(X[0])
-    assert "has scores, and no belief" in refused(lambda: trained("bpa").beliefs(X[0]))
+    assert "has scores but no beliefs" in refused(lambda: trained("bpa").beliefs(X[0]))

@@ -115,7 +115,7 @@ def test_two_decisions_with_one_id_are_learnt_once() -> None:
     learner = fresh("bpa")
     first, second = learner.decide(X[0], id="ticket"), learner.decide(X[1], id="ticket")
     learner.learn(first, right=True)
-    assert "'ticket' has been learnt already" in assert_unchanged_by(learner, lambda: learner.learn(second, right=True))
+    assert "'ticket' has already been learnt" in assert_unchanged_by(learner, lambda: learner.learn(second, right=True))
 
 
 def test_decide_many_takes_ids_of_both_kinds_and_as_an_array() -> None:
@@ -187,10 +187,10 @@ def test_right_must_be_true_or_false(right: Any) -> None:
 def test_right_and_label_together_or_neither_are_refused() -> None:
     learner = trained("bpa")
     decision = learner.decide(X[0])
-    assert "either" in assert_unchanged_by(learner, lambda: learner.learn(decision))
-    assert "either" in assert_unchanged_by(learner, lambda: learner.learn(decision, right=True, label="ant"))
-    assert "either" in assert_unchanged_by(learner, lambda: learner.learn_many([decision]))
-    assert "either" in assert_unchanged_by(
+    assert "exactly one of" in assert_unchanged_by(learner, lambda: learner.learn(decision))
+    assert "exactly one of" in assert_unchanged_by(learner, lambda: learner.learn(decision, right=True, label="ant"))
+    assert "give one of" in assert_unchanged_by(learner, lambda: learner.learn_many([decision]))
+    assert "give one of" in assert_unchanged_by(
         learner, lambda: learner.learn_many([decision], right=[True], labels=["ant"])
     )
 

@@ -44,7 +44,7 @@ def test_numbers_agree_with_a_plain_set(attempts: list[int], limit: int) -> None
                 learnt.add(number)
             elif number not in learnt:
                 assert sum(later > number for later in learnt) >= limit // 2
-            assert len(ledger.above) <= limit
+            assert len(ledger.learnt_above) <= limit
             assert ledger.moment == len(learnt)
     for number in learnt:
         assert not accepts(ledger, number)
@@ -91,7 +91,7 @@ def test_a_run_is_its_numbers_one_after_the_other(before: list[int], run: tuple[
         for number in range(first, first + count):
             single.record(number)
     assert whole.moment == single.moment
-    assert len(whole.above) <= limit
+    assert len(whole.learnt_above) <= limit
     for number in range(first, first + count):
         assert not accepts(whole, number)
     assert accepts(whole, first + count)
@@ -117,7 +117,7 @@ def test_numbers_that_rise_may_come_in_parts(before: list[int], steps: list[int]
                     ledger.record(number)
         whole.record_all(rising)
         for first in range(0, max(1, len(rising)), size):
-            parts.record_all(rising[first : first + size], more=first + size < len(rising))
+            parts.record_all(rising[first : first + size], more_follow=first + size < len(rising))
     assert vars(parts) == vars(whole)
 
 
@@ -126,10 +126,10 @@ def test_numbers_in_order_cost_nothing() -> None:
     for number in range(1000):
         assert accepts(ledger, number)
         ledger.record(number)
-        assert ledger.above == set()
+        assert ledger.learnt_above == set()
     assert ledger.watermark == 1000
     ledger.record_all(range(1000, 1500))
-    assert (ledger.watermark, ledger.above) == (1500, set())
+    assert (ledger.watermark, ledger.learnt_above) == (1500, set())
 
 
 def test_feedback_in_pairs_backwards_leaves_nothing_behind() -> None:
@@ -137,7 +137,7 @@ def test_feedback_in_pairs_backwards_leaves_nothing_behind() -> None:
     for number in range(0, 1000, 2):
         ledger.record(number + 1)
         ledger.record(number)
-    assert (ledger.watermark, ledger.above, ledger.moment) == (1000, set(), 1000)
+    assert (ledger.watermark, ledger.learnt_above, ledger.moment) == (1000, set(), 1000)
 
 
 def test_a_gap_is_stepped_over_only_when_the_limit_is_passed() -> None:
@@ -157,9 +157,9 @@ def test_a_number_that_was_surely_learnt_is_not_called_too_old() -> None:
         ledger.record_all(range(10))
         for number in range(11, 12 + SMALL):
             ledger.record(number)
-    with pytest.raises(OnebitError, match=r"^decision 3 has been learnt already: from \d+ on"):
+    with pytest.raises(OnebitError, match=r"^decision 3 has already been learnt: only decisions from \d+ on"):
         ledger.refuse_learnt(3, 0)
-    with pytest.raises(OnebitError, match=r"^decision 10 has been learnt already, or is too old"):
+    with pytest.raises(OnebitError, match=r"^decision 10 has already been learnt, or is too old"):
         ledger.refuse_learnt(10, 0)
 
 

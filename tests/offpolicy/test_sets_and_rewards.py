@@ -270,7 +270,7 @@ REFUSED: dict[str, dict[str, Any]] = {
     "'a' was shown, which is none of the candidates 'b', 'c'": {"among": ["b", "c"]},
     "'a' was the only candidate, and yet its probability is 0.5": {"among": ["a"]},
     "complete is 1, but must be True or False": {"complete": 1},
-    "reward is 2.0, but must be a number from 0 to 1: of rewards from a to b": {"right": None, "reward": 2.0},
+    "reward is 2.0, but must be a number from 0 to 1; rescale rewards from a to b": {"right": None, "reward": 2.0},
     "reward is nan": {"right": None, "reward": math.nan},
     "reward is 'much'": {"right": None, "reward": "much"},
     "reward is True": {"right": None, "reward": True},

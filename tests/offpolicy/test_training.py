@@ -75,7 +75,7 @@ GOOD = Round("a", [1.0, 2.0], "no", True, 0.5)
         ({"probabilities": [0.0, 1.0], "propensity": None}, "'no' was shown, and yet its probability is 0"),
         ({"x": [1.0]}, "x has shape \\(1,\\), but this learner takes arrays of 2 numbers"),
         ({"x": "word"}, "x is a string"),
-        ({"id": "a"}, "decision 'a' has been learnt already"),
+        ({"id": "a"}, "decision 'a' has already been learnt"),
         ({"id": -1}, "the id is -1"),
     ],
 )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from onebit.contract.draws import DECIDING, LEARNING, Draws, hash_id, seed_key
-from onebit.contract.rule import LEARNT, NORM, Choice, Rule, RuleInput, known
+from onebit.contract.rule import LEARNT, NORM, Choice, Rule, RuleInput, rules_by_record
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -59,7 +59,7 @@ class Step(NamedTuple):
 @cache
 def settled(rule_name: str, classes: int, options: tuple[tuple[str, Hashable], ...]) -> tuple[Any, Vector]:
     """What `settle` gives, remembered: the tests ask for the same few benches again and again."""
-    return next(rule for rule in known.values() if rule.name == rule_name).settle(classes, dict(options))
+    return next(rule for rule in rules_by_record.values() if rule.name == rule_name).settle(classes, dict(options))
 
 
 def bench_of(rule: Rule, classes: int, **options: object) -> Bench:

@@ -334,7 +334,7 @@ def test_an_explanation_compares_with_the_candidates(site: Site) -> None:
     assert {found["label"], found["rival"]} == {"a", 7}
     site.ask("POST", "/v1/tasks/fruit/decide", json={"id": "alone", "x": [1.0, 2.0], "among": ["b"]})
     reply = site.ask("GET", f"{path}?id=alone")
-    assert (reply.status_code, "one candidate alone" in error_in(reply.content)["message"]) == (422, True)
+    assert (reply.status_code, "only one candidate" in error_in(reply.content)["message"]) == (422, True)
 
 
 def test_settings_that_cannot_be(site: Site) -> None:

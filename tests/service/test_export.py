@@ -227,7 +227,7 @@ def test_an_escaped_name_has_nothing_that_vowpal_wabbit_reads(name: str) -> None
 def test_words_have_the_values_that_a_learner_sees() -> None:
     text = "Der der Hund, der HUND beißt 12 Mal"
     reader = Features(Options(dtype="float64", text=True))
-    reader.settle(text)
+    reader.fix_form(text)
     _, row = reader.read(text, grow=True)
     assert isinstance(row, SparseRows)
     columns, values = row.columns, row.values

@@ -573,6 +573,6 @@ def test_a_learner_alone_has_no_log() -> None:
     decision = learner.decide([1.0, 2.0])
     learner.learn(decision, right=True)
     before = state_of(learner)
-    with pytest.raises(InputError, match=r"has been learnt already.*no log.*onebit serve"):
+    with pytest.raises(InputError, match=r"has already been learnt.*no log.*onebit serve"):
         learner.learn(decision, right=False)
     assert state_of(learner) == before

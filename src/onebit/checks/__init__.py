@@ -1,4 +1,4 @@
-"""Checks of what a rule can get wrong, which anyone can run on a rule of their own.
+"""Checks for the mistakes that a rule can make, which anyone can run on a rule of their own.
 
     onebit.checks.check_learner(lambda **options: onebit.Learner(my_rule, **options))
 

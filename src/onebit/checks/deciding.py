@@ -7,7 +7,7 @@ from collections import Counter
 
 import numpy as np
 
-from onebit.checks.examples import NAMES, WIDTH, Factory, few, refused, rows, state, trained
+from onebit.checks.examples import NAMES, WIDTH, Factory, pick_names, refused, rows, state, train
 from onebit.contract.rule import LEARNT
 from onebit.learner.decision import Decision
 from onebit.learner.learner import Learner, copy_learner
@@ -24,20 +24,20 @@ def check_decides_before_learning(factory: Factory) -> None:
 
 def check_decide_is_pure(factory: Factory) -> None:
     """Check that deciding with an id, `probabilities` and `best` are repeatable and change nothing."""
-    learner = trained(factory)
+    learner = train(factory)
     before = state(learner)
     for x in rows(5, seed=1)[0]:
-        first = learner.decide(x, id="again")
+        decision = learner.decide(x, id="again")
         chances, best = learner.probabilities(x), learner.best(x, id="again")
-        assert learner.decide(x, id="again") == first
+        assert learner.decide(x, id="again") == decision
         assert learner.probabilities(x) == chances
-        assert best == first.greedy
+        assert best == decision.greedy
     assert state(learner) == before
 
 
 def check_probabilities(factory: Factory) -> None:
-    """Check that probabilities sum to one, keep their floor, and are the propensities of decisions."""
-    learner = trained(factory)
+    """Check that probabilities sum to one, respect the exploration floor, and equal the propensities."""
+    learner = train(factory)
     exploration = getattr(learner.runtime.model.params, "exploration", 0.0)
     floor = 0.0 if math.isnan(exploration) else exploration / len(NAMES)
     for x in [*rows(20, seed=2)[0], np.zeros(WIDTH)]:
@@ -55,21 +55,23 @@ def check_frequencies(factory: Factory) -> None:
     Ties and candidates are included. Each of a few hundred frequencies must be within 5.5 standard deviations: a correct learner fails about once in 100,000 runs.
     """
     count = 4000
-    for learner in (factory(classes=NAMES), trained(factory)):
+    for learner in (factory(classes=NAMES), train(factory)):
         for among in (None, NAMES[1:4]) if takes_candidates(learner) else (None,):
             for x in [*rows(3, seed=3)[0], np.zeros(WIDTH)]:
-                played = Counter(one.label for one in learner.decide_many(np.tile(x, (count, 1)), among=among))
+                counts = Counter(
+                    decision.label for decision in learner.decide_many(np.tile(x, (count, 1)), among=among)
+                )
                 for name, chance in learner.probabilities(x, among=among).items():
-                    seen, spread = played[name] / count, math.sqrt(chance * (1.0 - chance) / count)
-                    within = abs(seen - chance) <= 5.5 * spread + 1e-9
-                    assert within, f"{name} was played {seen} of the time, and probabilities says {chance}"
+                    frequency, spread = counts[name] / count, math.sqrt(chance * (1.0 - chance) / count)
+                    within = abs(frequency - chance) <= 5.5 * spread + 1e-9
+                    assert within, f"{name} was played with frequency {frequency}, but its probability is {chance}"
 
 
 # --- candidates: only some of the classes can be played -------------------------------------------------------------
 
 
 def takes_candidates(learner: Learner) -> bool:
-    """Return True if a learner can choose among some classes; if not, check that it says so."""
+    """Return True if a learner can choose among some classes; if not, check that it refuses to."""
     if learner.runtime.rule.takes_candidates:
         return True
     x = rows(1)[0][0]
@@ -83,11 +85,11 @@ def check_candidates(factory: Factory) -> None:
 
     Naming all classes as candidates must equal naming none.
     """
-    learner = trained(factory)
+    learner = train(factory)
     if not takes_candidates(learner):
         return
     for row, x in enumerate([*rows(20, seed=20)[0], np.zeros(WIDTH)]):
-        among = few(row)
+        among = pick_names(row)
         chances = learner.probabilities(x, among=among)
         assert all(chances[name] == 0.0 for name in NAMES if name not in among), (among, chances)
         assert abs(sum(chances.values()) - 1.0) < 1e-9, chances
@@ -102,38 +104,38 @@ def check_candidates(factory: Factory) -> None:
 
 
 def check_batches_among(factory: Factory) -> None:
-    """Check that candidates work alike in batches and one by one, as one list or a list for each row.
+    """Check that batches with candidates equal single decisions, also if sent as JSON.
 
-    This includes decisions that were sent as JSON.
+    Candidates are one list for all rows, or a list for each row.
     """
     X, y = rows(30, seed=22)
-    one = trained(factory)
-    if not takes_candidates(one):
+    single = train(factory)
+    if not takes_candidates(single):
         return
-    many = copy_learner(one)
-    sets = [sorted({*few(row), NAMES[label]}) if row % 4 else None for row, label in enumerate(y)]
-    singles = [one.decide(x, among=among, complete=True) for x, among in zip(X, sets, strict=True)]
-    batch = many.decide_many(X, among=sets, complete=True)
+    batched = copy_learner(single)
+    sets = [sorted({*pick_names(row), NAMES[label]}) if row % 4 else None for row, label in enumerate(y)]
+    singles = [single.decide(x, among=among, complete=True) for x, among in zip(X, sets, strict=True)]
+    batch = batched.decide_many(X, among=sets, complete=True)
     assert singles == batch
     assert [Decision.from_json(decision.to_json()) for decision in batch] == batch
     for decision, label in zip(singles, y, strict=True):
-        one.learn(Decision.from_json(decision.to_json()), label=NAMES[label])
-    many.learn_many(batch, labels=[NAMES[label] for label in y])
-    assert state(one) == state(many)
-    same = many.decide_many(X[:3], ids=["a", "b", "c"], among=NAMES[:2])
-    assert same == [many.decide(x, id=name, among=NAMES[:2]) for x, name in zip(X[:3], "abc", strict=True)]
+        single.learn(Decision.from_json(decision.to_json()), label=NAMES[label])
+    batched.learn_many(batch, labels=[NAMES[label] for label in y])
+    assert state(single) == state(batched)
+    same = batched.decide_many(X[:3], ids=["a", "b", "c"], among=NAMES[:2])
+    assert same == [batched.decide(x, id=name, among=NAMES[:2]) for x, name in zip(X[:3], "abc", strict=True)]
 
 
 def check_one_candidate(factory: Factory) -> None:
-    """Check that a round with one candidate counts as feedback, and teaches only rules that say so."""
-    learner = trained(factory)
+    """Check that a round with one candidate counts as feedback, but is learnt only by rules that say so."""
+    learner = train(factory)
     if not takes_candidates(learner):
         return
     rule, model = learner.runtime.rule, learner.runtime.model
     learns = rule.learns_alone or rule.composite is not None
     for row, x in enumerate(rows(6, seed=23)[0]):
-        before, weights, heard = model.memory[LEARNT], learner.weights, learner.learnt
+        before, weights, learnt = model.memory[LEARNT], learner.weights, learner.learnt
         learner.learn(learner.decide(x, among=[NAMES[row % 5]], complete=row % 2 == 0), label=NAMES[row % 5])
-        assert learner.learnt == heard + 1
+        assert learner.learnt == learnt + 1
         assert model.memory[LEARNT] == before + learns
         assert learns or np.array_equal(learner.weights, weights)

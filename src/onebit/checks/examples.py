@@ -39,35 +39,35 @@ def easy_rows(count: int) -> tuple[Array, Array]:
     return X / np.linalg.norm(X, axis=1, keepdims=True), y
 
 
-def few(row: int) -> list[str]:
-    """Return one to four of the class names, depending on the index of the row."""
-    return [name for place, name in enumerate(NAMES) if (1 + row % 30) >> place & 1]
+def pick_names(row: int) -> list[str]:
+    """Return one to four of the class names, chosen by the index of a row."""
+    return [name for position, name in enumerate(NAMES) if (1 + row % 30) >> position & 1]
 
 
-def played(learner: Learner, X: Any, y: Array) -> list[tuple[Any, ...]]:
-    """Run a learner through labelled rows; return the numbers of each decision."""
-    seen = []
+def play(learner: Learner, X: Any, y: Array) -> list[tuple[Any, ...]]:
+    """Decide on and learn from labelled rows; return the choice, propensity and notes of each decision."""
+    decisions = []
     for x, label in zip(X, y, strict=True):
         decision = learner.decide(x)
         learner.learn(decision, label=learner.classes[label])
-        seen.append((decision.label, decision.greedy, decision.propensity, decision.weight, decision.notes))
-    return seen
+        decisions.append((decision.label, decision.greedy, decision.propensity, decision.weight, decision.notes))
+    return decisions
 
 
-def trained(factory: Factory, count: int = 60, **options: Any) -> Learner:
+def train(factory: Factory, count: int = 60, **options: Any) -> Learner:
     """Return a learner that has learnt from `count` rows."""
     learner = factory(classes=NAMES, **options)
-    played(learner, *rows(count))
+    play(learner, *rows(count))
     return learner
 
 
 def state(learner: Learner) -> dict[str, Any]:
-    """Return the complete state of a learner, for comparison."""
+    """Return the complete state of a learner, to compare learners."""
     manifest, arrays = dump_state(learner.runtime)
     return {**manifest, **{name: array.tobytes() for name, array in arrays.items()}}
 
 
-def spaces_of(factory: Factory) -> tuple[str, ...]:
+def list_spaces(factory: Factory) -> tuple[str, ...]:
     """Return the spaces that a learner supports; one with full matrices takes only dense rows."""
     try:
         factory(classes=NAMES, features=WIDTH, space="sparse")
@@ -82,4 +82,4 @@ def refused(action: Callable[[], object]) -> str:
         action()
     except OnebitError as error:
         return str(error)
-    raise AssertionError("was accepted, but should have been refused with an OnebitError")
+    raise AssertionError("expected an OnebitError, but none was raised")

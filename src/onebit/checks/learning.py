@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from onebit.checks.examples import NAMES, WIDTH, Factory, easy_rows, played, refused, rows, spaces_of, state, trained
+from onebit.checks.examples import NAMES, WIDTH, Factory, easy_rows, list_spaces, play, refused, rows, state, train
 from onebit.engine.stream import stream
 from onebit.errors import OnebitError
 from onebit.experiments.run import run
@@ -35,34 +35,36 @@ def check_batches(factory: Factory) -> None:
     A batch that is refused must change nothing.
     """
     X, y = rows(40, seed=6)
-    one = trained(factory)
-    many = copy_learner(one)
-    singles = [one.decide(x) for x in X]
-    batch = many.decide_many(X)
+    single = train(factory)
+    batched = copy_learner(single)
+    singles = [single.decide(x) for x in X]
+    batch = batched.decide_many(X)
     assert singles == batch
     for decision, label in zip(singles, y, strict=True):
-        one.learn(decision, label=NAMES[label])
-    many.learn_many(batch, labels=[NAMES[label] for label in y])
-    assert state(one) == state(many)
-    again = many.decide_many(X[:3])
-    before = state(many)
-    refused(lambda: many.learn_many([again[0], batch[0]], labels=NAMES[:2]))
-    refused(lambda: many.learn_many([again[0], again[0]], labels=NAMES[:2]))
-    assert state(many) == before
+        single.learn(decision, label=NAMES[label])
+    batched.learn_many(batch, labels=[NAMES[label] for label in y])
+    assert state(single) == state(batched)
+    again = batched.decide_many(X[:3])
+    before = state(batched)
+    refused(lambda: batched.learn_many([again[0], batch[0]], labels=NAMES[:2]))
+    refused(lambda: batched.learn_many([again[0], again[0]], labels=NAMES[:2]))
+    assert state(batched) == before
 
 
 def check_compiled_is_python(factory: Factory) -> None:
     """Check that the compiled loop gives the same results as its functions run as plain Python."""
     X, y = rows(60, seed=15)
-    for space in spaces_of(factory):
-        compiled, plain = (factory(classes=NAMES, features=WIDTH, space=space, dtype="float64") for _ in range(2))
-        plain.runtime.model.loop = stream
+    for space in list_spaces(factory):
+        compiled, plain_learner = (
+            factory(classes=NAMES, features=WIDTH, space=space, dtype="float64") for _ in range(2)
+        )
+        plain_learner.runtime.model.loop = stream
         with np.errstate(over="ignore"):
-            seen = played(plain, X, y)
-        for one, other in zip(played(compiled, X, y), seen, strict=True):
-            assert one[:2] == other[:2]
-            assert np.allclose(one[2:4], other[2:4])
-        assert np.allclose(compiled.weights, plain.weights, rtol=1e-9, atol=1e-9)
+            expected = play(plain_learner, X, y)
+        for compiled_step, plain_step in zip(play(compiled, X, y), expected, strict=True):
+            assert compiled_step[:2] == plain_step[:2]
+            assert np.allclose(compiled_step[2:4], plain_step[2:4])
+        assert np.allclose(compiled.weights, plain_learner.weights, rtol=1e-9, atol=1e-9)
 
 
 def check_run_is_steps(factory: Factory) -> None:
@@ -72,14 +74,14 @@ def check_run_is_steps(factory: Factory) -> None:
     """
     X, y = rows(150, seed=16)
     labels = [NAMES[label] for label in y]
-    for space in spaces_of(factory):
+    for space in list_spaces(factory):
         learner = factory(classes=NAMES, space=space)
         before = state(copy_learner(learner)) if learner.features else None
         result = run(learner, X, labels, order="file", calibrate=True)
         assert before is None or state(learner) == before
         by_hand = copy_learner(learner)
-        seen = played(by_hand, X, y)
-        wrong = [sum(one[part] != label for one, label in zip(seen, labels, strict=True)) for part in (0, 1)]
+        steps = play(by_hand, X, y)
+        wrong = [sum(step[column] != label for step, label in zip(steps, labels, strict=True)) for column in (0, 1)]
         assert [round(result.errors[0] * 150), round(result.greedy_errors[0] * 150)] == wrong
         assert np.array_equal(result.learner.weights, by_hand.weights)
         assert state(result.learner) == state(by_hand)
@@ -90,7 +92,7 @@ def check_new_class(factory: Factory) -> None:
 
     Decisions made before it was added must still be learnt.
     """
-    learner = trained(factory)
+    learner = train(factory)
     X, _ = rows(40, seed=17)
     early = learner.decide(X[0])
     scores = learner.scores(X[0])
@@ -138,6 +140,6 @@ def check_sizes(factory: Factory) -> None:
         X, y = rows(120, classes=classes, width=width)
         composite = factory(classes=classes).runtime.rule.composite
         learner = factory(classes=classes, bias=bias and not composite)
-        played(learner, X, y)
+        play(learner, X, y)
         assert composite or learner.weights.shape[1] == width + bias
         assert np.isfinite(learner.weights).all()

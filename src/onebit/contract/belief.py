@@ -1,4 +1,4 @@
-"""What a rule believes about the classes, and how sure it is of one of them.
+"""Beliefs, sureties and contrasts: a rule's probabilities, raw certainty, and preference of one class.
 
 A *belief*, computed from the scores of many rows, is the probability that each class is the right one. It is not
 how often a class is played: that is `probabilities`, which says how a rule explores. Nothing is decided by a
@@ -36,12 +36,12 @@ def nearest_distribution(estimates: Matrix) -> Matrix:
     >>> nearest_distribution(np.array([[0.25, 0.75], [0.5, -0.25], [1.5, 0.25]])).tolist()
     [[0.25, 0.75], [0.875, 0.125], [1.0, 0.0]]
     """
-    falling = -np.sort(-estimates, axis=1)
-    excess = np.cumsum(falling, axis=1) - 1.0
+    descending = -np.sort(-estimates, axis=1)
+    excess = np.cumsum(descending, axis=1) - 1.0
     counts = np.arange(1, estimates.shape[1] + 1)
-    positive = (falling * counts > excess).sum(axis=1)  # the number of classes that keep some probability
-    level = excess[np.arange(len(estimates)), positive - 1] / positive
-    return np.asarray(np.maximum(estimates - level[:, None], 0.0))
+    kept_count = (descending * counts > excess).sum(axis=1)  # the number of classes that keep some probability
+    shift = excess[np.arange(len(estimates)), kept_count - 1] / kept_count
+    return np.asarray(np.maximum(estimates - shift[:, None], 0.0))
 
 
 def softmax_rows(scores: Matrix) -> Matrix:
@@ -50,8 +50,8 @@ def softmax_rows(scores: Matrix) -> Matrix:
     >>> softmax_rows(np.array([[0.0, 0.0], [800.0, 0.0]])).tolist()
     [[0.5, 0.5], [1.0, 0.0]]
     """
-    raised = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return np.asarray(raised / raised.sum(axis=1, keepdims=True))
+    exponentials = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(exponentials / exponentials.sum(axis=1, keepdims=True))
 
 
 def regressed_belief(params: Any, memory: Vector, scores: Matrix) -> Matrix:
@@ -64,8 +64,8 @@ def regressed_belief(params: Any, memory: Vector, scores: Matrix) -> Matrix:
 
 def best_rival(values: Vector, count: int, label: int) -> float:
     """Return the highest value of the other labels; 0 if there is no other."""
-    other = rival(values, count, label)
-    return float(values[other]) if other >= 0 else 0.0
+    rival_label = rival(values, count, label)
+    return float(values[rival_label]) if rival_label >= 0 else 0.0
 
 
 def margin(params: Any, given: RuleInput, label: int) -> float:
@@ -82,14 +82,14 @@ def margin_and_score(values: Vector, count: int, label: int) -> float:
 
 
 def log_odds(scores: Vector, count: int, label: int) -> float:
-    """Return log(p/(1 - p)) for a label of probability p under the softmax of the scores."""
+    """Return log(p/(1 - p)), where p is the probability of a label under the softmax of the scores."""
     if count == 1:
         return float(scores[label])
     top = best_rival(scores, count, label)
     total = 0.0
-    for other in range(count):
-        if other != label:
-            total += math.exp(scores[other] - top)
+    for rival_label in range(count):
+        if rival_label != label:
+            total += math.exp(scores[rival_label] - top)
     return float(scores[label]) - top - math.log(total)
 
 
@@ -120,10 +120,10 @@ def class_contrast(params: Any, memory: Vector, label: int, rival: int) -> Contr
     return ((label, 1.0), (rival, -1.0))
 
 
-def amount(contrast: Contrast, scores: Vector) -> float:
+def evaluate_contrast(contrast: Contrast, scores: Vector) -> float:
     """Return the value of a contrast.
 
-    >>> amount(((2, 1.0), (0, -1.0)), np.array([1.0, 5.0, 3.5]))
+    >>> evaluate_contrast(((2, 1.0), (0, -1.0)), np.array([1.0, 5.0, 3.5]))
     2.5
     """
     return float(sum(weight * scores[position] for position, weight in contrast))

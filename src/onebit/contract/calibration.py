@@ -24,16 +24,16 @@ from onebit.contract.confidence_sequence import DELTA, is_below
 from onebit.contract.rule import Vector
 
 # Positions in the state.
-HEARD, WEIGHT, CENTRE, SPREAD, BIAS, SLOPE, BIAS_VARIANCE, COVARIANCE, SLOPE_VARIANCE = range(9)
+ANSWERS, WEIGHT, CENTRE, SPREAD, BIAS, SLOPE, BIAS_VARIANCE, COVARIANCE, SLOPE_VARIANCE = range(9)
 CELLS = 16  # for the logit of p
 LEVELS = 19  # for counts by confidence
 CELL_WEIGHTS = 9
 CELL_RESIDUALS = CELL_WEIGHTS + CELLS
-LEVEL_HEARD = CELL_RESIDUALS + CELLS
-LEVEL_WRONG = LEVEL_HEARD + LEVELS
-ASKED = LEVEL_WRONG + LEVELS  # answers to decisions with a requested confidence
-SURE, SURE_WRONG = ASKED + 1, ASKED + 2  # sure decisions among them, and the sum of their errors
-NUMBERS = ASKED + 3
+LEVEL_ANSWERS = CELL_RESIDUALS + CELLS
+LEVEL_WRONG = LEVEL_ANSWERS + LEVELS
+SURE_REQUESTS = LEVEL_WRONG + LEVELS  # answers to decisions with a requested confidence
+SURE, SURE_WRONG = SURE_REQUESTS + 1, SURE_REQUESTS + 2  # sure decisions among them, and the sum of their errors
+NUMBERS = SURE_REQUESTS + 3
 
 SHARE = 0.2  # the memory's length as a share of the answers so far
 SHORTEST, LONGEST = 100.0, 1000.0
@@ -56,34 +56,34 @@ def initial_state() -> tuple[float, ...]:
 
 
 def find_flaw(state: Vector) -> str:
-    """Return what is wrong with a state from elsewhere; an empty string if answers may have led to it."""
-    counts = state[CELL_WEIGHTS:CELL_RESIDUALS], state[LEVEL_HEARD:], state[[HEARD, WEIGHT]]
+    """Return what is wrong with a state from a file; an empty string if it is plausible."""
+    counts = state[CELL_WEIGHTS:CELL_RESIDUALS], state[LEVEL_ANSWERS:], state[[ANSWERS, WEIGHT]]
     if not all((part >= 0.0).all() and (part < MOST).all() for part in counts):
-        return "has a count below 0, or beyond all counts"
+        return "has a count that is negative or too large"
     variances = state[[BIAS_VARIANCE, SLOPE_VARIANCE]]
     if not ((variances >= 0.0) & (variances <= PRIOR)).all() or state[COVARIANCE] ** 2 > variances.prod():
-        return "has no covariance of bias and slope"
+        return "has an invalid covariance of bias and slope"
     if not (abs(state[[CENTRE, SPREAD, BIAS, SLOPE]]) <= FURTHEST).all() or not min(state[SPREAD], state[SLOPE]) >= 0.0:
-        return "has a centre, spread, bias or slope beyond all scores"
-    if not (abs(state[CELL_RESIDUALS:LEVEL_HEARD]) <= state[CELL_WEIGHTS:CELL_RESIDUALS] + SLACK).all():
-        return "has a cell in which more is amiss than there was"
+        return "has a centre, spread, bias or slope out of range"
+    if not (abs(state[CELL_RESIDUALS:LEVEL_ANSWERS]) <= state[CELL_WEIGHTS:CELL_RESIDUALS] + SLACK).all():
+        return "has a cell whose residual is larger than its weight"
     return ""
 
 
-def standing(state: Vector, raw: float) -> float:
+def standardise_score(state: Vector, raw: float) -> float:
     """Return z: a raw score relative to recent ones, between -5 and 5."""
     distance = min(FURTHEST, max(-FURTHEST, raw)) - state[CENTRE]
     return float(distance / (state[SPREAD] + TAMING * abs(distance))) if distance != 0.0 else 0.0
 
 
-def uncertainty(state: Vector, z: float) -> float:
+def logit_variance(state: Vector, z: float) -> float:
     """Return v: the variance of b + a z."""
     return float(state[BIAS_VARIANCE] + z * (2.0 * state[COVARIANCE] + z * state[SLOPE_VARIANCE]))
 
 
-def moderated(state: Vector, z: float) -> float:
+def moderate_logit(state: Vector, z: float) -> float:
     """Return the logit of p, clipped to the range of the cells."""
-    logit = (state[BIAS] + state[SLOPE] * z) / math.sqrt(1.0 + math.pi / 8.0 * uncertainty(state, z))
+    logit = (state[BIAS] + state[SLOPE] * z) / math.sqrt(1.0 + math.pi / 8.0 * logit_variance(state, z))
     return min(WIDEST, max(-WIDEST, float(logit)))
 
 
@@ -92,25 +92,25 @@ def sigmoid(logit: float) -> float:
     return 1.0 / (1.0 + math.exp(-min(500.0, max(-500.0, logit))))
 
 
-def place(logit: float) -> float:
-    """Return the position of a logit on the scale of cell indices; it lies between two cells."""
+def cell_position(logit: float) -> float:
+    """Return the position of a logit on the scale of cell indices, usually between two cells."""
     return (logit + WIDEST) / (2.0 * WIDEST) * (CELLS - 1)
 
 
-def correction(state: Vector, cell: int) -> float:
-    """Return how much more often than expected the answers of a cell were right."""
+def cell_correction(state: Vector, cell: int) -> float:
+    """Return by how much the share of right answers of a cell exceeds the expected share."""
     return float(state[CELL_RESIDUALS + cell] / (state[CELL_WEIGHTS + cell] + SHRINKAGE))
 
 
 def confidence(state: Vector, raw: float) -> float:
     """Return the probability that a label with this raw score is right; NaN before any answers."""
-    if state[HEARD] == 0.0:
+    if state[ANSWERS] == 0.0:
         return math.nan
-    logit = moderated(state, standing(state, raw))
-    where = place(logit)
-    cell = min(CELLS - 2, int(where))
-    share = where - cell
-    corrected = sigmoid(logit) + (1.0 - share) * correction(state, cell) + share * correction(state, cell + 1)
+    logit = moderate_logit(state, standardise_score(state, raw))
+    position = cell_position(logit)
+    cell = min(CELLS - 2, int(position))
+    share = position - cell
+    corrected = sigmoid(logit) + (1.0 - share) * cell_correction(state, cell) + share * cell_correction(state, cell + 1)
     return min(1.0 - LEAST, max(LEAST, corrected))
 
 
@@ -118,19 +118,19 @@ def update(state: Vector, raw: float, confidence: float, reward: float) -> None:
     """Update the state with the answer to one decision.
 
     `raw` and `confidence` are those at the time of the decision; `reward` is 1 for right and 0 for wrong. If `raw` is
-    NaN it is unknown, as in decisions that another system made: then nothing is learnt.
+    NaN, as for decisions of another system, nothing is learnt.
     """
     if math.isnan(raw):
         return
-    state[HEARD] += 1.0
-    keep = 1.0 - 1.0 / min(LONGEST, max(SHORTEST, SHARE * state[HEARD]))
-    z = standing(state, raw) if state[HEARD] > 1.0 else 0.0  # the first score is the centre
+    state[ANSWERS] += 1.0
+    keep = 1.0 - 1.0 / min(LONGEST, max(SHORTEST, SHARE * state[ANSWERS]))
+    z = standardise_score(state, raw) if state[ANSWERS] > 1.0 else 0.0  # the first score is the centre
     correct_cells(state, z, reward, keep)
     newton_step(state, z, reward, keep)
-    settle(state, raw, keep)
+    update_scale(state, raw, keep)
     if not math.isnan(confidence):
         level = level_of(confidence)
-        state[LEVEL_HEARD + level] += 1.0
+        state[LEVEL_ANSWERS + level] += 1.0
         state[LEVEL_WRONG + level] += 1.0 - reward
 
 
@@ -141,7 +141,7 @@ def count_answer(state: Vector, raw: float, confidence: float, threshold: float,
     """
     update(state, raw, confidence, reward)
     if threshold == threshold:  # noqa: PLR0124 -- unless it is NaN
-        state[ASKED] += 1.0
+        state[SURE_REQUESTS] += 1.0
         if confidence >= threshold:
             state[SURE] += 1.0
             state[SURE_WRONG] += 1.0 - reward
@@ -151,10 +151,10 @@ def correct_cells(state: Vector, z: float, reward: float, keep: float) -> None:
     """Add the answer's residual to the two nearest cells."""
     for index in range(CELL_WEIGHTS, CELL_WEIGHTS + 2 * CELLS):
         state[index] *= keep
-    logit = moderated(state, z)
-    where = place(logit)
-    cell = min(CELLS - 2, int(where))
-    share, residual = where - cell, reward - sigmoid(logit)
+    logit = moderate_logit(state, z)
+    position = cell_position(logit)
+    cell = min(CELLS - 2, int(position))
+    share, residual = position - cell, reward - sigmoid(logit)
     state[CELL_WEIGHTS + cell] += 1.0 - share
     state[CELL_WEIGHTS + cell + 1] += share
     state[CELL_RESIDUALS + cell] += (1.0 - share) * residual
@@ -162,7 +162,7 @@ def correct_cells(state: Vector, z: float, reward: float, keep: float) -> None:
 
 
 def newton_step(state: Vector, z: float, reward: float, keep: float) -> None:
-    """Update bias and slope; a slope below 0, where surer means wrong more often, becomes 0."""
+    """Update bias and slope; a negative slope, by which higher scores are right less often, becomes 0."""
     first = min(PRIOR, state[BIAS_VARIANCE] / keep)
     last = min(PRIOR, state[SLOPE_VARIANCE] / keep)
     most = CORRELATION * math.sqrt(first * last)
@@ -179,11 +179,11 @@ def newton_step(state: Vector, z: float, reward: float, keep: float) -> None:
     state[SLOPE_VARIANCE] = last - shrink * slope_gain * slope_gain
 
 
-def settle(state: Vector, raw: float, keep: float) -> None:
+def update_scale(state: Vector, raw: float, keep: float) -> None:
     """Update centre and spread; the first answer initialises both."""
     bounded = min(FURTHEST, max(-FURTHEST, raw))
     distance = bounded - state[CENTRE]
-    if state[HEARD] > 1.0 and state[SPREAD] > 0.0:
+    if state[ANSWERS] > 1.0 and state[SPREAD] > 0.0:
         distance = min(OUTLIER * state[SPREAD], max(-OUTLIER * state[SPREAD], distance))
     state[WEIGHT] = keep * state[WEIGHT] + 1.0
     share = 1.0 / state[WEIGHT]
@@ -202,7 +202,7 @@ def level_start(level: int) -> float:
 
 
 def threshold(state: Vector, risk: float) -> float:
-    """Return the confidence from which decisions are sure, so that at most `risk` of them is wrong.
+    """Return the confidence from which decisions are sure, so that at most `risk` of them are wrong.
 
     Return infinity if there is none.
 
@@ -212,13 +212,13 @@ def threshold(state: Vector, risk: float) -> float:
     before each. Those that were answered as sure are the later part of them: if nothing changes, the risk holds for
     them too; after a change, only in the long run (`confidence_sequence.overshoot`).
     """
-    heard, wrong = 0.0, 0.0
+    answers, wrong = 0.0, 0.0
     for level in range(LEVELS):
-        heard += state[LEVEL_HEARD + level]
+        answers += state[LEVEL_ANSWERS + level]
         wrong += state[LEVEL_WRONG + level]
     for level in range(LEVELS):
-        if is_below(heard, wrong, risk, DELTA / LEVELS):
+        if is_below(answers, wrong, risk, DELTA / LEVELS):
             return level_start(level)
-        heard -= state[LEVEL_HEARD + level]
+        answers -= state[LEVEL_ANSWERS + level]
         wrong -= state[LEVEL_WRONG + level]
     return math.inf

@@ -42,16 +42,16 @@ class Narrowing(NamedTuple):
 
 def gather_heads(params: Any, scores: Vector, candidates: Labels, out: Vector) -> None:
     """Copy the candidates' scores, one for each class."""
-    for place in range(candidates.shape[0]):
-        out[place] = scores[candidates[place]]
+    for position in range(candidates.shape[0]):
+        out[position] = scores[candidates[position]]
 
 
 def scatter_heads(params: Any, step: Vector, candidates: Labels, out: Vector) -> None:
     """Write a step to the candidates' heads, one for each class, and 0 to the others."""
     for label in range(params.classes):
         out[label] = 0.0
-    for place in range(candidates.shape[0]):
-        out[candidates[place]] = step[place]
+    for position in range(candidates.shape[0]):
+        out[candidates[position]] = step[position]
 
 
 def gather_moments(params: Any, scores: Vector, candidates: Labels, out: Vector) -> None:
@@ -60,23 +60,23 @@ def gather_moments(params: Any, scores: Vector, candidates: Labels, out: Vector)
     If one matrix covers all classes, the covariances of the scores follow.
     """
     classes, count = params.classes, candidates.shape[0]
-    for place in range(count):
-        out[place] = scores[candidates[place]]
-        out[count + place] = scores[classes + candidates[place]]
+    for position in range(count):
+        out[position] = scores[candidates[position]]
+        out[count + position] = scores[classes + candidates[position]]
     if scores.shape[0] >= classes * (2 + classes):
-        for place in range(count):
-            for other in range(count):
-                covariance = scores[(2 + candidates[place]) * classes + candidates[other]]
-                out[(2 + place) * count + other] = covariance
+        for position in range(count):
+            for second in range(count):
+                covariance = scores[(2 + candidates[position]) * classes + candidates[second]]
+                out[(2 + position) * count + second] = covariance
 
 
 def scatter_moments(params: Any, step: Vector, candidates: Labels, out: Vector) -> None:
     """Write a step and new evidence to the candidates' heads, and 0 to the others."""
     for index in range(2 * params.classes):
         out[index] = 0.0
-    for place in range(candidates.shape[0]):
-        out[candidates[place]] = step[place]
-        out[params.classes + candidates[place]] = step[candidates.shape[0] + place]
+    for position in range(candidates.shape[0]):
+        out[candidates[position]] = step[position]
+        out[params.classes + candidates[position]] = step[candidates.shape[0] + position]
 
 
 def copy_all(params: Any, numbers: Vector, candidates: Labels, out: Vector) -> None:
@@ -90,16 +90,16 @@ def same_params(params: Any, count: int) -> Any:
     return params
 
 
-AS_IT_IS = Narrowing(same_params, copy_all, copy_all)
+NO_NARROWING = Narrowing(same_params, copy_all, copy_all)
 
 
 def fewer_classes(record: type[Any]) -> Callable[[Any, int], Any]:
     """Return a function that replaces the number of classes, the first field of a record."""
 
-    def narrowed(params: Any, count: int) -> Any:
+    def replace_count(params: Any, count: int) -> Any:
         return record(count, *params[1:])
 
-    return narrowed
+    return replace_count
 
 
 def narrowing_of_heads(record: type[Any], second_order: bool) -> Narrowing:
@@ -111,18 +111,18 @@ def narrowing_of_heads(record: type[Any], second_order: bool) -> Narrowing:
 
 def place_of(candidates: Labels, label: int) -> int:
     """Return the position of a class among the candidates; -1 if it is not one of them."""
-    for place in range(candidates.shape[0]):
-        if candidates[place] == label:
-            return place
+    for position in range(candidates.shape[0]):
+        if candidates[position] == label:
+            return position
     return -1
 
 
-def class_at(given: RuleInput, place: int) -> int:
+def class_at(given: RuleInput, position: int) -> int:
     """Return the class at a position among the candidates; the position itself if there is no list."""
-    return int(given.candidates[place]) if given.candidates.shape[0] > 0 else place
+    return int(given.candidates[position]) if given.candidates.shape[0] > 0 else position
 
 
-def how_many(given: RuleInput, classes: int) -> int:
+def count_playable(given: RuleInput, classes: int) -> int:
     """Return the number of classes that can be played."""
     return int(given.candidates.shape[0]) if given.candidates.shape[0] > 0 else classes
 
@@ -143,10 +143,10 @@ def pack_candidates(sets: Sequence[Iterable[int]], complete: bool | Sequence[boo
 def pack_lists(labels: Labels, sizes: Labels, complete: bool | Sequence[bool] = False) -> Labels:
     """Pack concatenated lists of candidates; `sizes` has the length of each."""
     rounds = len(sizes)
-    begins = np.concatenate([[0], np.cumsum(sizes)]) + rounds + 1
-    packed_begins = 2 * begins
-    packed_begins[:rounds] += np.asarray(complete, dtype=np.int64)
-    return np.concatenate([packed_begins, labels]).astype(np.int64)
+    starts = np.concatenate([[0], np.cumsum(sizes)]) + rounds + 1
+    packed_starts = 2 * starts
+    packed_starts[:rounds] += np.asarray(complete, dtype=np.int64)
+    return np.concatenate([packed_starts, labels]).astype(np.int64)
 
 
 def candidates_at(among: Labels, row: int) -> Labels:

@@ -31,13 +31,13 @@ def highest(scores: Vector, count: int) -> int:
     return best
 
 
-def tied_with(top: float) -> float:
+def tie_threshold(top: float) -> float:
     """Return the lowest score that counts as tied with the maximum `top`."""
     return top - 1e-12 * (1.0 + abs(top))
 
 
-def member(scores: Vector, count: int, least: float, index: int) -> int:
-    """Return the label at `index` among those with a score of at least `least`, in ascending order."""
+def label_at_least(scores: Vector, count: int, least: float, index: int) -> int:
+    """Return the label at `index` among the labels with a score of at least `least`, in ascending order."""
     for label in range(count):
         if scores[label] >= least:
             if index == 0:
@@ -46,23 +46,23 @@ def member(scores: Vector, count: int, least: float, index: int) -> int:
     return 0  # only reached with NaN scores, which the engine refuses before calling a rule
 
 
-def members(scores: Vector, count: int, least: float) -> int:
+def count_at_least(scores: Vector, count: int, least: float) -> int:
     """Return the number of labels with a score of at least `least`."""
-    found = 0
+    number = 0
     for label in range(count):
         if scores[label] >= least:
-            found += 1
-    return found
+            number += 1
+    return number
 
 
 def greedy_label(scores: Vector, count: int, draws: Draws) -> int:
     """Return the label with the highest score, breaking ties at random."""
     best = highest(scores, count)
-    least = tied_with(scores[best])
-    tied = members(scores, count, least)
+    least = tie_threshold(scores[best])
+    tied = count_at_least(scores, count, least)
     if tied == 1:
         return best
-    return member(scores, count, least, int(uniform(draws, TIE) * tied))
+    return label_at_least(scores, count, least, int(uniform(draws, TIE) * tied))
 
 
 def share_greedy(scores: Vector, count: int, exploration: float, probabilities: Vector) -> None:
@@ -70,8 +70,8 @@ def share_greedy(scores: Vector, count: int, exploration: float, probabilities: 
 
     Tied labels share equally what exploration leaves.
     """
-    least = tied_with(scores[highest(scores, count)])
-    share = (1.0 - exploration) / members(scores, count, least)
+    least = tie_threshold(scores[highest(scores, count)])
+    share = (1.0 - exploration) / count_at_least(scores, count, least)
     for label in range(count):
         probabilities[label] = exploration / count
         if scores[label] >= least:
@@ -84,9 +84,9 @@ def rival(scores: Vector, count: int, label: int) -> int:
     Of tied labels it is the lowest, since any is a valid subgradient.
     """
     best = -1
-    for other in range(count):
-        if other != label and (best < 0 or scores[other] > scores[best]):
-            best = other
+    for candidate in range(count):
+        if candidate != label and (best < 0 or scores[candidate] > scores[best]):
+            best = candidate
     return best
 
 
@@ -137,10 +137,10 @@ def normalise(weights: Vector, count: int) -> None:
 
 def sampled_label(probabilities: Vector, count: int, draws: Draws) -> int:
     """Return a label drawn from these probabilities."""
-    left = uniform(draws, PLAY)
+    remainder = uniform(draws, PLAY)
     for label in range(count - 1):
-        left -= probabilities[label]
-        if left < 0.0:
+        remainder -= probabilities[label]
+        if remainder < 0.0:
             return label
     return count - 1
 
@@ -148,8 +148,8 @@ def sampled_label(probabilities: Vector, count: int, draws: Draws) -> int:
 def sort_descending(keys: Vector, labels: Vector, count: int) -> None:
     """Sort `keys` in place, largest first, and reorder `labels` along with them.
 
-    It is Shell's method: for the few dozen classes of most problems it is insertion sort with a head start, and at K =
-    1000 its cost is still small beside K dot products.
+    This is Shellsort: for the few dozen classes of most problems it is a faster insertion sort, and even at K = 1000 it
+    costs little compared with K dot products.
     """
     gap = 1
     while gap < count // 3:

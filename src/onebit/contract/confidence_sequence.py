@@ -23,45 +23,45 @@ HIGHEST_RATE = 4.0
 HALVINGS = 40
 
 
-def evidence(heard: float, wrong: float, error: float, sign: float) -> float:
+def evidence(answers: float, errors: float, error: float, sign: float) -> float:
     """Return the evidence that the mean error is below `error` (sign -1) or above it (sign 1)."""
     total, rate = 0.0, sign * HIGHEST_RATE
     for _ in range(RATES):
-        exponent = rate * wrong - heard * math.log1p(error * math.expm1(rate))
+        exponent = rate * errors - answers * math.log1p(error * math.expm1(rate))
         total += math.exp(min(700.0, exponent))
         rate *= 0.5
     return total / RATES
 
 
-def is_below(heard: float, wrong: float, error: float, delta: float) -> bool:
+def is_below(answers: float, errors: float, error: float, delta: float) -> bool:
     """Return True if the mean error is below `error`, with confidence 1 - delta at all times at once."""
-    return wrong < error * heard and evidence(heard, wrong, error, -1.0) * delta >= 1.0
+    return errors < error * answers and evidence(answers, errors, error, -1.0) * delta >= 1.0
 
 
-def least_error(heard: float, wrong: float, delta: float) -> float:
+def least_error(answers: float, errors: float, delta: float) -> float:
     """Return a lower bound of the mean error, with confidence 1 - delta at all times at once."""
-    low, high = 0.0, wrong / max(1.0, heard)
+    low, high = 0.0, errors / max(1.0, answers)
     for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
-        if evidence(heard, wrong, middle, 1.0) * delta >= 1.0:
+        if evidence(answers, errors, middle, 1.0) * delta >= 1.0:
             low = middle
         else:
             high = middle
     return low
 
 
-def most_error(heard: float, wrong: float, delta: float) -> float:
+def most_error(answers: float, errors: float, delta: float) -> float:
     """Return an upper bound of the mean error, with confidence 1 - delta at all times at once."""
-    low, high = wrong / max(1.0, heard), 1.0
+    low, high = errors / max(1.0, answers), 1.0
     for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
-        if is_below(heard, wrong, middle, delta):
+        if is_below(answers, errors, middle, delta):
             high = middle
         else:
             low = middle
     return high
 
 
-def overshoot(heard: float, wrong: float, risk: float) -> float:
+def overshoot(answers: float, errors: float, risk: float) -> float:
     """Return a lower bound of how far the mean error exceeds a promised risk; 0 if not significant."""
-    return max(0.0, least_error(heard, wrong, DELTA) - risk)
+    return max(0.0, least_error(answers, errors, DELTA) - risk)

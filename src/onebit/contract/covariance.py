@@ -31,7 +31,7 @@ class Covariance(IntEnum):
     FIT = 2  # full if that fits into the budget, diagonal otherwise
 
 
-# With `fit`, matrices are full up to this many numbers in total: a round then takes about a millisecond.
+# The limit of `fit`: matrices are full up to this many numbers in total, which take about a millisecond a round.
 FITTING_MATRICES = 10**6
 
 MATRIX = OneOf(Covariance, "the covariance; fit is full for dense rows if that is small enough")
@@ -60,7 +60,7 @@ class Order(NamedTuple):
     radius: float = math.inf  # weights are projected onto the ball of this radius
 
 
-def spread(scores: NDArray[np.float64], classes: int, joint: bool, first: int, second: int) -> float:
+def difference_variance(scores: NDArray[np.float64], classes: int, joint: bool, first: int, second: int) -> float:
     """Return the variance of the difference of two scores; they are independent unless `joint`."""
     total = float(scores[classes + first] + scores[classes + second])
     if joint:

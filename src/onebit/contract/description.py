@@ -1,4 +1,4 @@
-"""A learner's report on itself: its error, its members, how much it explores, and if that paid off."""
+"""Reports of a learner: its error, its members, how much it explores, and whether that paid off."""
 
 from __future__ import annotations
 
@@ -33,20 +33,17 @@ class ExplorationReport:
         """True if exploring beat playing the best class, False if not; None if unclear."""
         if self.rounds == 0:
             return None
-        _, low, high = share(self.right, self.rounds)
+        _, low, high = wilson_interval(self.right, self.rounds)
         return None if low <= self.hoped <= high else low > self.hoped
 
 
 @dataclass(frozen=True)
 class CertaintyReport:
-    """Counts of decisions with feedback that were required to be sure.
+    """Counts of decisions with feedback for which a confidence was required."""
 
-    How many there were, how many of them were sure, and how many of the sure ones were wrong.
-    """
-
-    asked: int
-    sure: int
-    wrong: float
+    asked: int  # all of them
+    sure: int  # those with the required confidence
+    wrong: float  # those of the sure ones that were wrong
 
     @property
     def answered(self) -> float:
@@ -93,10 +90,10 @@ class ColumnsReport:
     def __str__(self) -> str:
         sentences = [f"{self.varying:,} of {self.count:,} columns vary"]
         if self.standardised is not None and self.effective is not None:
-            how = "in units of their deviations" if self.standardised else "as they are"
-            few = "no more than " if self.standardised else ""
+            units = "in units of their deviations" if self.standardised else "as they are"
+            bound = "no more than " if self.standardised else ""
             sentences.append(
-                f"principal components take them {how}, since the variance lies in {few}about {self.effective:.3g} of them"
+                f"principal components take them {units}, since the variance lies in {bound}about {self.effective:.3g} of them"
             )
         if self.divided:
             sentences.append("rows differ by orders of magnitude, so each is divided by its scale")
@@ -119,8 +116,8 @@ class NeverRight:
     classes: tuple[ClassName, ...]
 
     def __str__(self) -> str:
-        more = self.count - len(self.classes)
-        return ", ".join(map(brief, self.classes)) + (f" and {more:,} more" if more else "")
+        left_out = self.count - len(self.classes)
+        return ", ".join(map(brief, self.classes)) + (f" and {left_out:,} more" if left_out else "")
 
 
 @dataclass(frozen=True)
@@ -146,7 +143,7 @@ class Description:
         """The error rate with its 95 % interval; None if rewards other than right and wrong were given."""
         if self._taught == 0 or self.rewarded:
             return None
-        return share(self._taught - int(self.right), self._taught)
+        return wilson_interval(self._taught - int(self.right), self._taught)
 
     @property
     def reward(self) -> float | None:
@@ -175,7 +172,7 @@ class Description:
         lines = [f"{self.learner}, {self.learnt:,} feedbacks learnt"]
         if self.taught_nothing:
             lines.append(
-                f"{self.taught_nothing:,} of them taught nothing: x had no value other than 0, or there was one candidate"
+                f"{self.taught_nothing:,} of them taught nothing: x was all 0, or there was only one candidate"
             )
         if self.error is not None:
             low, high = 100 * self.error[1], 100 * self.error[2]
@@ -185,18 +182,18 @@ class Description:
         if self.form is not None:
             lines.append(self.form)
         if self.composition is not None:
-            lines += self._composed(self.composition)
+            lines += self._composition_lines(self.composition)
         if self.never_right is not None and self.never_right.count:
-            since = "since the last restart" if self.restarts else "yet"
-            lines.append(f"never right {since}: {self.never_right}")
+            period = "since the last restart" if self.restarts else "yet"
+            lines.append(f"never right {period}: {self.never_right}")
         if self.exploration is not None:
-            lines += self._explored(self.exploration)
+            lines += self._exploration_lines(self.exploration)
         if self.certainty is not None:
-            lines.append(self._certain(self.certainty))
+            lines.append(self._certainty_line(self.certainty))
         if self.restarts:
-            lines.append(f"what it had learnt no longer held, so it restarted {_times(self.restarts)}")
+            lines.append(f"the data changed, so that it restarted {_format_times(self.restarts)}")
         if self.repairs:
-            lines.append(f"a covariance lost its positive definiteness and was repaired {_times(self.repairs)}")
+            lines.append(f"a covariance lost its positive definiteness and was repaired {_format_times(self.repairs)}")
         if self.settings:
             lines.append("settings: " + ", ".join(f"{name} {value}" for name, value in self.settings.items()))
         return "\n".join(lines)
@@ -206,59 +203,65 @@ class Description:
         name, *lines = str(self).splitlines()
         return f"<b>{escape(name)}</b><ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>"
 
-    def _certain(self, certainty: CertaintyReport) -> str:
+    def _certainty_line(self, certainty: CertaintyReport) -> str:
         line = f"sure of {100 * certainty.answered:.1f} % of {certainty.asked:,} decisions"
         if certainty.error is None:
             return line
         mean, low, high = (100 * number for number in certainty.error)
-        what = f"which lacked {mean:.2f} % of the rewards" if self.rewarded else f"of which {mean:.2f} % were wrong"
-        return f"{line}, {what} (95 %, at all times at once: {low:.2f} to {high:.2f})"
+        outcome = f"which lacked {mean:.2f} % of the rewards" if self.rewarded else f"of which {mean:.2f} % were wrong"
+        return f"{line}, {outcome} (95 %, at all times at once: {low:.2f} to {high:.2f})"
 
     @staticmethod
-    def _composed(composition: MembersReport) -> list[str]:
-        judged = any(member.chance is not None for member in composition.members)
-        likely = ", and the probability given to recent feedback (predicted)" if judged else ""
-        lines = [f"members: share in the beliefs{likely}"]
+    def _composition_lines(composition: MembersReport) -> list[str]:
+        has_chances = any(member.chance is not None for member in composition.members)
+        column = ", and the probability given to recent feedback (predicted)" if has_chances else ""
+        lines = [f"members: share in the beliefs{column}"]
         members = sorted(
             composition.members, key=lambda member: (member.waits_for is not None, -member.share, member.behind)
         )
         width = max(len(member.name) for member in members)
-        lines.append(f"  {'':{width}} {'share':>8}{'  predicted' if judged else ''}  looks at")
+        lines.append(f"  {'':{width}} {'share':>8}{'  predicted' if has_chances else ''}  looks at")
         for member in members:
-            chance = f"{'' if member.chance is None else f'{100 * member.chance:.1f} %':>11}" if judged else ""
+            chance = f"{'' if member.chance is None else f'{100 * member.chance:.1f} %':>11}" if has_chances else ""
             line = f"  {member.name:{width}} {100 * member.share:6.1f} %{chance}  {member.about}"
             line += f"; asleep, looks at one row in {member.every}" if member.asleep else ""
             lines.append(line if member.waits_for is None else f"{line}; waits for {member.waits_for}")
         return lines if composition.columns is None else [*lines, str(composition.columns)]
 
-    def _explored(self, explored: ExplorationReport) -> list[str]:
+    def _exploration_lines(self, report: ExplorationReport) -> list[str]:
         lines = [
-            f"exploration: a class other than the best in {explored.rounds:,} of {self._taught:,} rounds, "
-            f"recently in {100 * explored.recent:.1f} %"
+            f"exploration: a class other than the best in {report.rounds:,} of {self._taught:,} rounds, "
+            f"recently in {100 * report.recent:.1f} %"
         ]
-        if explored.rounds:
+        if report.rounds:
             lines.append(
-                f"it was right in {100 * explored.right / explored.rounds:.1f} % of those, where {100 * explored.hoped:.1f} % were "
-                f"expected of the best class: {VERDICTS[explored.paid]}"
+                f"it was right in {100 * report.right / report.rounds:.1f} % of those, where {100 * report.hoped:.1f} % were "
+                f"expected of the best class: {VERDICTS[report.paid]}"
             )
         return lines
 
 
-def share(count: float, total: int, squares: float | None = None) -> tuple[float, float, float]:
+def wilson_interval(count: float, total: int, squares: float | None = None) -> tuple[float, float, float]:
     """Return a proportion with the bounds of its 95 % interval (Wilson 1927).
 
     `count` may be the sum of numbers from 0 to 1 and `squares` the sum of their squares: then it is their mean, with
     their own variance in place of that of bits, which is the largest possible.
 
-    >>> [round(end, 3) for end in share(2, 10)], [round(end, 3) for end in share(2, 10, 0.4)]
+    >>> [round(end, 3) for end in wilson_interval(2, 10)], [round(end, 3) for end in wilson_interval(2, 10, 0.4)]
     ([0.2, 0.057, 0.51], [0.2, 0.144, 0.422])
     """
-    part, squared = count / total, NORMAL * NORMAL
-    variance = part * (1 - part) if squares is None else max(0.0, part * (1 - part) - (count - squares) / total)
-    middle = (part + squared / (2 * total)) / (1 + squared / total)
-    half = NORMAL / (1 + squared / total) * math.sqrt(variance / total + squared / (4 * total * total))
-    return part, max(0.0, middle - half), min(1.0, middle + half)
+    proportion, squared_deviation = count / total, NORMAL * NORMAL
+    variance = (
+        proportion * (1 - proportion)
+        if squares is None
+        else max(0.0, proportion * (1 - proportion) - (count - squares) / total)
+    )
+    middle = (proportion + squared_deviation / (2 * total)) / (1 + squared_deviation / total)
+    half = (
+        NORMAL / (1 + squared_deviation / total) * math.sqrt(variance / total + squared_deviation / (4 * total * total))
+    )
+    return proportion, max(0.0, middle - half), min(1.0, middle + half)
 
 
-def _times(count: int) -> str:
+def _format_times(count: int) -> str:
     return "once" if count == 1 else f"{count:,} times"

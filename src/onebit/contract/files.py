@@ -24,7 +24,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 @contextmanager
 def open_atomically(path: Path) -> Iterator[BinaryIO]:
-    """Open a file that replaces the old one once complete; on failure the old one stays.
+    """Open a temporary file that replaces the old one once complete; on failure the old one stays.
 
     A pipe is written directly. The new file has the owner and the mode of the old one; if there was none and root
     writes, it gets the folder's owner.
@@ -40,7 +40,7 @@ def open_atomically(path: Path) -> Iterator[BinaryIO]:
         temporary = target.with_name(f".{target.name[:50]}.{uuid.uuid4().hex}.part")
         try:
             with temporary.open("xb") as file:
-                _owned_as_before(file.fileno(), target)
+                _copy_owner(file.fileno(), target)
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
@@ -53,46 +53,46 @@ def open_atomically(path: Path) -> Iterator[BinaryIO]:
         raise InputError(f"{path} cannot be written: {error.strerror or error}") from None
 
 
-def _owned_as_before(file: int, target: Path) -> None:
+def _copy_owner(file: int, target: Path) -> None:
     """Give a file the owner and mode of the file that it replaces, as far as permitted."""
     try:
-        old = target.stat()
+        previous = target.stat()
     except OSError:
         match_folder_owner(file, target.parent)
         return
     if os.name == "posix":
-        _give(file, old)
+        _change_owner(file, previous)
         with suppress(OSError):  # some file systems have no modes
-            os.fchmod(file, stat.S_IMODE(old.st_mode) & 0o777)
+            os.fchmod(file, stat.S_IMODE(previous.st_mode) & 0o777)
 
 
-def match_folder_owner(made: Path | int, folder: Path) -> None:
-    """Give what root creates in another user's folder to that user.
+def match_folder_owner(file: Path | int, folder: Path) -> None:
+    """Give a file that root creates in another user's folder to that user.
 
     Otherwise a service could not use its own folder.
     """
     if os.name == "posix" and os.geteuid() == 0:
-        _give(made, folder.stat())
+        _change_owner(file, folder.stat())
 
 
-def _give(made: Path | int, like: os.stat_result) -> None:
+def _change_owner(file: Path | int, owner: os.stat_result) -> None:
     """Change the owner of a file or folder if the system permits it; root in a container may not be."""
-    now = os.fstat(made) if isinstance(made, int) else made.lstat()
-    if (now.st_uid, now.st_gid) == (like.st_uid, like.st_gid):
+    status = os.fstat(file) if isinstance(file, int) else file.lstat()
+    if (status.st_uid, status.st_gid) == (owner.st_uid, owner.st_gid):
         return
     with suppress(OSError):
-        if isinstance(made, int):
-            os.fchown(made, like.st_uid, like.st_gid)
+        if isinstance(file, int):
+            os.fchown(file, owner.st_uid, owner.st_gid)
         else:
-            os.lchown(made, like.st_uid, like.st_gid)
+            os.lchown(file, owner.st_uid, owner.st_gid)
 
 
 def _sync_folder(folder: Path) -> None:
     """Flush the names in a folder to disk."""
     if os.name != "posix":
         return
-    opened = os.open(folder, os.O_RDONLY)
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(opened)
+        os.fsync(descriptor)
     finally:
-        os.close(opened)
+        os.close(descriptor)

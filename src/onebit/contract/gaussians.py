@@ -13,7 +13,7 @@ ROOT_DENSITY = 1.0 / math.sqrt(2.0 * math.pi)
 FAR = 8.0  # in deviations: normal numbers beyond this are neglected (probability 1e-15)
 TINY = 1e-12  # deviations below this fraction of the numbers count as 0
 HUGE = 1e300  # beyond this, sums of a few deviations overflow
-FINE = 5e-4  # maximum product of the changes of two distributions within a cell (`share_largest`)
+FINE = 5e-4  # largest product of the changes of two distributions within a cell (`share_largest`)
 
 
 def normal(draws: Draws, index: int) -> float:
@@ -21,19 +21,16 @@ def normal(draws: Draws, index: int) -> float:
     return math.sqrt(-2.0 * math.log(1.0 - uniform(draws, index))) * math.cos(2.0 * math.pi * uniform(draws, index + 1))
 
 
-def below(value: float) -> float:
+def normal_cdf(value: float) -> float:
     """Return the probability that a standard normal number is at most `value`."""
     return 0.5 * math.erfc(-value * ROOT_HALF)
 
 
-def integral_below(value: float) -> float:
-    """Return the integral of `below` up to `value`.
-
-    The mean of `below` over a cell is a difference of two of these.
-    """
+def normal_cdf_integral(value: float) -> float:
+    """Return the integral of `normal_cdf` up to `value`; its means over cells are differences of two."""
     if value < -FAR:
         return 0.0
-    return value * below(value) + ROOT_DENSITY * math.exp(-0.5 * value * value)
+    return value * normal_cdf(value) + ROOT_DENSITY * math.exp(-0.5 * value * value)
 
 
 def share_largest(means: Vector, deviations: Vector, count: int, out: Vector, logs: Vector) -> None:
@@ -61,15 +58,15 @@ def share_largest(means: Vector, deviations: Vector, count: int, out: Vector, lo
     left, step = low, (high - low) / 16.0
     while left < high:
         right = left + step
-        if step > 0.01 * narrowest and not fine_enough(means, deviations, count, left, right):
+        if step > 0.01 * narrowest and not is_fine_enough(means, deviations, count, left, right):
             step *= 0.5
             continue
         total = 0.0
         for label in range(count):
-            logs[label] = math.log(max(1e-300, mean_below(means[label], deviations[label], left, right)))
+            logs[label] = math.log(max(1e-300, mean_cdf(means[label], deviations[label], left, right)))
             total += logs[label]
         for label in range(count):
-            inside = mass(means[label], deviations[label], left, right)
+            inside = interval_probability(means[label], deviations[label], left, right)
             if inside > 0.0:
                 out[label] += inside * math.exp(total - logs[label])
         left = right
@@ -81,11 +78,11 @@ def share_largest(means: Vector, deviations: Vector, count: int, out: Vector, lo
         out[label] /= total
 
 
-def fine_enough(means: Vector, deviations: Vector, count: int, left: float, right: float) -> bool:
-    """Return True if no two distributions change much within this cell."""
+def is_fine_enough(means: Vector, deviations: Vector, count: int, left: float, right: float) -> bool:
+    """Return True if at most one distribution changes much within this cell."""
     largest, second = 0.0, 0.0
     for label in range(count):
-        change = mass(means[label], deviations[label], left, right)
+        change = interval_probability(means[label], deviations[label], left, right)
         if change > largest:
             largest, second = change, largest
         elif change > second:
@@ -93,12 +90,12 @@ def fine_enough(means: Vector, deviations: Vector, count: int, left: float, righ
     return largest * second <= FINE
 
 
-def mass(mean: float, deviation: float, left: float, right: float) -> float:
+def interval_probability(mean: float, deviation: float, left: float, right: float) -> float:
     """Return the probability of lying in (left, right]."""
-    return below((right - mean) / deviation) - below((left - mean) / deviation)
+    return normal_cdf((right - mean) / deviation) - normal_cdf((left - mean) / deviation)
 
 
-def mean_below(mean: float, deviation: float, left: float, right: float) -> float:
-    """Return the mean over a cell of the probability of lying below."""
+def mean_cdf(mean: float, deviation: float, left: float, right: float) -> float:
+    """Return the mean of the distribution function over a cell (left, right]."""
     width = (right - left) / deviation
-    return (integral_below((right - mean) / deviation) - integral_below((left - mean) / deviation)) / width
+    return (normal_cdf_integral((right - mean) / deviation) - normal_cdf_integral((left - mean) / deviation)) / width

@@ -1,4 +1,4 @@
-"""Where onebit was installed from, so that messages about missing extras give a command that works."""
+"""The source that onebit was installed from, so that messages about missing extras give a working command."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import json
 import re
 from pathlib import Path
 
-DEVELOPERS = ("test", "test-all", "docs", "bench")  # extras for developers of onebit
+DEVELOPER_EXTRAS = ("test", "test-all", "docs", "bench")  # extras for developers of onebit
 
 
 def source_folder() -> Path | None:
     """Return the folder that onebit was installed from, such as a clone; None for an index or archive."""
-    beside = Path(__file__).resolve().parents[3]
-    if (beside / "pyproject.toml").is_file() and (beside / "src" / "onebit").is_dir():
-        return beside  # an editable installation, or none
+    root = Path(__file__).resolve().parents[3]
+    if (root / "pyproject.toml").is_file() and (root / "src" / "onebit").is_dir():
+        return root  # an editable installation, or none
     # Imported here because few processes need them, and they import the modules of mail and networks.
     from importlib.metadata import PackageNotFoundError, distribution
     from urllib.parse import urlsplit
@@ -21,10 +21,10 @@ def source_folder() -> Path | None:
 
     try:
         text = distribution("onebit").read_text("direct_url.json")
-        known = json.loads(text) if text else {}
-        if "dir_info" not in known:
+        origin = json.loads(text) if text else {}
+        if "dir_info" not in origin:
             return None
-        folder = Path(url2pathname(urlsplit(known["url"]).path))
+        folder = Path(url2pathname(urlsplit(origin["url"]).path))
     except (PackageNotFoundError, OSError, ValueError, KeyError, TypeError):  # no usable direct_url.json
         return None
     return folder if (folder / "pyproject.toml").is_file() else None
@@ -35,8 +35,8 @@ def install_command(extra: str) -> str:
     folder = source_folder()
     if folder is None:
         return f'pip install "onebit[{extra}]"'
-    here = "." if folder == Path.cwd() else str(folder)
-    return f'pip install "{here}[{extra}]"'
+    source = "." if folder == Path.cwd() else str(folder)
+    return f'pip install "{source}[{extra}]"'
 
 
 def list_extras() -> dict[str, list[str]]:
@@ -47,19 +47,23 @@ def list_extras() -> dict[str, list[str]]:
     folder = source_folder()
     if folder is not None:
         project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-        wanted = project["optional-dependencies"]
+        extras = project["optional-dependencies"]
     else:
-        wanted = {}
+        extras = {}
         try:
-            named = requires("onebit") or []
+            declared = requires("onebit") or []
         except PackageNotFoundError:
-            named = []
-        for one in named:
-            extra = re.search(r"""extra == ['"]([\w-]+)""", one)
+            declared = []
+        for requirement in declared:
+            extra = re.search(r"""extra == ['"]([\w-]+)""", requirement)
             if extra:
-                wanted.setdefault(extra[1], []).append(one)
+                extras.setdefault(extra[1], []).append(requirement)
     return {
-        name: [re.split(r"[^\w.-]", one, maxsplit=1)[0] for one in some if not one.startswith("onebit[")]
-        for name, some in wanted.items()
-        if name not in DEVELOPERS
+        name: [
+            re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
+            for requirement in requirements
+            if not requirement.startswith("onebit[")
+        ]
+        for name, requirements in extras.items()
+        if name not in DEVELOPER_EXTRAS
     }

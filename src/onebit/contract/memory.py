@@ -1,6 +1,6 @@
 """The memory available to this process, and checks before large allocations.
 
-Linux hands out memory that it does not have, and later kills a process that uses it, without a message.
+Linux grants more memory than it has, and later kills the process that uses it, without a message.
 """
 
 from __future__ import annotations
@@ -10,25 +10,25 @@ from pathlib import Path
 from onebit.errors import OutOfMemoryError
 
 MEMINFO = Path("/proc/meminfo")
-GROUP = Path("/proc/self/cgroup")
-GROUPS = Path("/sys/fs/cgroup")
+CGROUP_FILE = Path("/proc/self/cgroup")
+CGROUP_ROOT = Path("/sys/fs/cgroup")
 NEGLIGIBLE = 1 << 24  # smaller allocations are not checked: without this much memory nothing works anyway
 
 
 def available_memory() -> int | None:
     """Return the bytes that this process can still use, by machine and control group; None if unknown."""
-    found = [free for free in (_of_machine(), _of_group()) if free is not None]
-    return min(found) if found else None
+    limits = [limit for limit in (_machine_memory(), _group_memory()) if limit is not None]
+    return min(limits) if limits else None
 
 
-def require_memory(needed: int, what: str, instead: str) -> None:
-    """Raise OutOfMemoryError if more bytes are needed than are free; `instead` says what to do."""
+def require_memory(needed: int, purpose: str, advice: str) -> None:
+    """Raise OutOfMemoryError if more bytes are needed than are free; `advice` says what to do."""
     if needed < NEGLIGIBLE:
         return
     free = available_memory()
     if free is not None and needed > free:
         raise OutOfMemoryError(
-            f"{what} needs {format_bytes(needed)} of memory, and {format_bytes(free)} are free: {instead}"
+            f"{purpose} needs {format_bytes(needed)} of memory, but only {format_bytes(free)} is free: {advice}"
         )
 
 
@@ -41,36 +41,37 @@ def format_bytes(number: int) -> str:
     return f"{number / 1e9:,.1f} GB" if number >= 1e9 else f"{number / 1e6:.0f} MB"
 
 
-def _of_machine() -> int | None:
-    for line in _text(MEMINFO).splitlines():
+def _machine_memory() -> int | None:
+    """Return the memory that Linux calls available; None on other systems."""
+    for line in _read_text(MEMINFO).splitlines():
         if line.startswith("MemAvailable:"):
             return 1024 * int(line.split()[1])
     return None
 
 
-def _of_group() -> int | None:
-    """Return the memory left in this process's control group or any above it; None if unlimited."""
-    left = []
-    for line in _text(GROUP).splitlines():
+def _group_memory() -> int | None:
+    """Return the memory left to this process by its control group and those above; None if unlimited."""
+    limits = []
+    for line in _read_text(CGROUP_FILE).splitlines():
         if not line.startswith("0::/"):  # version 2 has one line
             continue
-        folder = GROUPS / line.removeprefix("0::/")
+        folder = CGROUP_ROOT / line.removeprefix("0::/")
         for group in (folder, *folder.parents):
-            limit, used = _text(group / "memory.max").strip(), _text(group / "memory.current").strip()
+            limit, used = _read_text(group / "memory.max").strip(), _read_text(group / "memory.current").strip()
             if limit.isdigit() and used.isdigit():
-                left.append(max(0, int(limit) - int(used) + _cached_files(group)))
-            if group == GROUPS:
+                limits.append(max(0, int(limit) - int(used) + _count_cached_bytes(group)))
+            if group == CGROUP_ROOT:
                 break
-    return min(left) if left else None
+    return min(limits) if limits else None
 
 
-def _cached_files(group: Path) -> int:
+def _count_cached_bytes(group: Path) -> int:
     """Return the bytes of cached files, which the system reclaims when needed."""
-    lines = (line.split() for line in _text(group / "memory.stat").splitlines())
+    lines = (line.split() for line in _read_text(group / "memory.stat").splitlines())
     return sum(int(number) for name, number in lines if name in ("active_file", "inactive_file"))
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="ascii", errors="replace")
     except OSError:

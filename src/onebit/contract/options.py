@@ -32,7 +32,7 @@ class Whole:
     meaning: str
     optional: bool = False
 
-    def code(self, name: str, value: Any) -> int | None:
+    def encode(self, name: str, value: Any) -> int | None:
         """Return the validated number."""
         if value is None and self.optional:
             return None
@@ -53,7 +53,7 @@ class Keyword:
     meaning: str
     optional: bool = False
 
-    def code(self, name: str, value: Any) -> str | None:
+    def encode(self, name: str, value: Any) -> str | None:
         """Return the validated keyword."""
         if value is None and self.optional:
             return None
@@ -104,19 +104,19 @@ class Options(NamedTuple):
     ] = None
     max_support: Annotated[
         int | str | None,
-        "with a kernel, the most rows that are stored: usual is 2000, or none (all) for rules that store few",
+        "with a kernel, the largest number of stored rows: usual is 2000, or none (all) for rules that store few",
     ] = DEFAULT_SUPPORT
     exploration_floor: Annotated[
         float,
-        Real("[0, 1]", "with this probability any label is played, so that no propensity is below floor / classes"),
+        Real("[0, 1]", "the probability of playing a random label, so that no propensity is below floor / classes"),
     ] = 0.0
-    seed: Annotated[int, Whole(0, ID_LIMIT - 1, "decides all chance, together with the ids of the decisions")] = 0
+    seed: Annotated[int, Whole(0, ID_LIMIT - 1, "determines all randomness, together with the ids of decisions")] = 0
 
     def checked(self) -> Options:
         """Return the options as plain values; raise InputError for the first one out of range."""
         values: dict[str, Any] = {}
         for name, option in RANGES.items():
-            code = option.code(name, getattr(self, name))
+            code = option.encode(name, getattr(self, name))
             values[name] = bool(code) if isinstance(option, Flag) else code
         return self._replace(**values)
 
@@ -129,10 +129,10 @@ MEANINGS: dict[str, str] = {
 }
 
 
-def check_options(options: object, **taken: str) -> dict[str, Any]:
-    """Return a copy of learner options; refuse those set elsewhere.
+def check_options(options: object, **sources: str) -> dict[str, Any]:
+    """Return a copy of learner options; raise InputError for those that are set elsewhere.
 
-    `taken` maps the name of each refused option to what sets it.
+    `sources` maps the name of each such option to what sets it.
 
     >>> check_options({"bias": True}, seed="random_state"), check_options(None)
     ({'bias': True}, {})
@@ -140,21 +140,21 @@ def check_options(options: object, **taken: str) -> dict[str, Any]:
     if options is None:
         return {}
     if not isinstance(options, Mapping):
-        raise InputError(f"options is {brief(options)}, but must be a dict of the learner's options by name")
-    for name, source in taken.items():
+        raise InputError(f"options is {brief(options)}, but must be a dict of learner options by name")
+    for name, source in sources.items():
         if name in options:
-            raise InputError(f"options has {brief(name)}, which comes from {source}")
+            raise InputError(f"options has {brief(name)}, which is set by {source}")
     return dict(options)
 
 
 def build_documentation(rule: Rule) -> str:
     """Return the docstring of a learner class: the text of the rule's file, then every parameter."""
-    own = {
-        name: f"{parameter.meaning}; {parameter.range}, {rule.defaults[name]} where not given"
+    rule_meanings = {
+        name: f"{parameter.meaning}; {parameter.range}, default {rule.defaults[name]}"
         for name, parameter in rule.parameters.items()
     }
-    listed = "\n".join(f"    {name}: {meaning}" for name, meaning in {**MEANINGS, **own}.items())
-    return f"{rule.documentation}\n\nParameters\n\n{listed}\n"
+    parameter_lines = "\n".join(f"    {name}: {meaning}" for name, meaning in {**MEANINGS, **rule_meanings}.items())
+    return f"{rule.documentation}\n\nParameters\n\n{parameter_lines}\n"
 
 
 def build_signature(rule: Rule) -> inspect.Signature:
@@ -162,9 +162,9 @@ def build_signature(rule: Rule) -> inspect.Signature:
     classes = inspect.Parameter("classes", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     defaults = {**Options._field_defaults, **{name: rule.defaults[name] for name in rule.parameters}}
     types = typing.get_type_hints(Options)
-    named: Any = inspect.Parameter.KEYWORD_ONLY
-    given = [
-        inspect.Parameter(name, named, default=default, annotation=types.get(name, inspect.Parameter.empty))
+    keyword_only: Any = inspect.Parameter.KEYWORD_ONLY
+    parameters = [
+        inspect.Parameter(name, keyword_only, default=default, annotation=types.get(name, inspect.Parameter.empty))
         for name, default in defaults.items()
     ]
-    return inspect.Signature([classes, *given])
+    return inspect.Signature([classes, *parameters])

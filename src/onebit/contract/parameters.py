@@ -33,7 +33,7 @@ class Real:
     meaning: str
     optional: bool = False
 
-    def code(self, name: str, value: object) -> float:
+    def encode(self, name: str, value: object) -> float:
         """Return the validated number for the record."""
         if value is None and self.optional:
             return math.nan
@@ -63,21 +63,21 @@ class Real:
 class OneOf:
     """One of a few named options, stored in the record as a number.
 
-    With `otherwise`, a value that is not a name gets that code, and the rule's `prepare` handles it.
+    With `otherwise`, a value that is not a string gets that code, and the rule's `prepare` handles it.
     """
 
-    ways: type[IntEnum]
+    members: type[IntEnum]
     meaning: str
     otherwise: IntEnum | None = None
 
     @property
     def names(self) -> dict[str, int]:
         """The names that a user writes, and their codes."""
-        return {_spell(way): int(way) for way in self.ways if way is not self.otherwise}
+        return {_format_name(member): int(member) for member in self.members if member is not self.otherwise}
 
-    def code(self, name: str, value: object) -> int:
+    def encode(self, name: str, value: object) -> int:
         """Return the code of a name; raise InputError if unknown."""
-        if isinstance(value, self.ways):
+        if isinstance(value, self.members):
             return int(value)
         if value is None:
             value = "none"
@@ -88,7 +88,7 @@ class OneOf:
         return self.names[value]
 
     def show(self, code: int) -> str:
-        return _spell(self.ways(code))
+        return _format_name(self.members(code))
 
     @property
     def range(self) -> str:
@@ -102,7 +102,7 @@ class Flag:
     meaning: str
     range = "true | false"
 
-    def code(self, name: str, value: object) -> int:
+    def encode(self, name: str, value: object) -> int:
         return int(checked_flag(name, value))
 
     def show(self, code: int) -> bool:
@@ -113,26 +113,26 @@ Parameter = Real | OneOf | Flag
 
 
 def checked_flag(name: str, value: object) -> bool:
-    """Return a Python or NumPy boolean as a bool; refuse values that are merely truthy."""
+    """Return a Python or NumPy boolean as a bool; raise InputError for other truthy values."""
     if isinstance(value, bool | np.bool_):
         return bool(value)
     raise InputError(f"{name} is {brief(value)}, but must be true or false")
 
 
-def _spell(way: IntEnum) -> str:
+def _format_name(member: IntEnum) -> str:
     """Return an option as users write it: one-vs-all for ONE_VS_ALL; PA, PA-I and PA-II keep capitals."""
-    name = way.name.replace("_", "-")
+    name = member.name.replace("_", "-")
     return name if name in ("PA", "PA-I", "PA-II") else name.lower()
 
 
 def read_parameters(record: type[Any]) -> dict[str, Parameter]:
     """Return the parameters that a user may set, in the order of the record."""
-    found: dict[str, Parameter] = {}
+    parameters: dict[str, Parameter] = {}
     for name, hint in typing.get_type_hints(record, include_extras=True).items():
-        for note in getattr(hint, "__metadata__", ()):
-            if isinstance(note, Parameter):
-                found[name] = note
-    return found
+        for parameter in getattr(hint, "__metadata__", ()):
+            if isinstance(parameter, Parameter):
+                parameters[name] = parameter
+    return parameters
 
 
 def named_parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
@@ -141,8 +141,10 @@ def named_parameters(function: Callable[..., Any]) -> dict[str, inspect.Paramete
     >>> list(named_parameters(lambda X, *, seed=0, **others: None))
     ['X', 'seed']
     """
-    found = inspect.signature(function).parameters
-    return {name: one for name, one in found.items() if one.kind is not inspect.Parameter.VAR_KEYWORD}
+    parameters = inspect.signature(function).parameters
+    return {
+        name: parameter for name, parameter in parameters.items() if parameter.kind is not inspect.Parameter.VAR_KEYWORD
+    }
 
 
 def require_known(title: str, options: Mapping[str, object], known: Mapping[str, object]) -> None:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.contract.candidates import ALL_CLASSES, AS_IT_IS, Labels, Narrowing, narrowing_of_heads
+from onebit.contract.candidates import ALL_CLASSES, NO_NARROWING, Labels, Narrowing, narrowing_of_heads
 from onebit.contract.covariance import Order
 from onebit.contract.draws import Draws
 from onebit.contract.parameters import OneOf, Parameter, read_parameters, require_known
@@ -86,21 +86,22 @@ CONTRACT = {
 
 def require_signature(title: str, name: str, function: Callable[..., Any]) -> None:
     """Raise InputError if the function cannot be called as the contract says."""
-    wanted, signature = CONTRACT[name], inspect.signature(function)
+    expected, signature = CONTRACT[name], inspect.signature(function)
     try:
-        signature.bind(*wanted)
+        signature.bind(*expected)
     except TypeError:
         raise InputError(
-            f"{name} of {title} is {name}({', '.join(signature.parameters)}), but must be {name}({', '.join(wanted)})"
+            f"{name} of {title} is {name}({', '.join(signature.parameters)}), but must be {name}({', '.join(expected)})"
         ) from None
 
 
 def one_head_a_class(params: Any) -> int:
+    """Return the number of classes: the heads of most rules."""
     return int(params.classes)
 
 
-def as_given(params: Any, options: Mapping[str, object]) -> tuple[Any, tuple[float, ...]]:
-    """Return the record unchanged, and no memory: `prepare` of the many rules that derive nothing."""
+def keep_record(params: Any, options: Mapping[str, object]) -> tuple[Any, tuple[float, ...]]:
+    """Return the record unchanged, and no memory: the default `prepare`."""
     return params, ()
 
 
@@ -146,7 +147,7 @@ class Rule:
 
     # --- record and memory -----------------------------------------------------------------------------------------
     # Completes the record and returns the rule's initial memory: prepare(params, options).
-    prepare: Callable[[Any, Mapping[str, object]], tuple[Any, tuple[float, ...]]] = as_given
+    prepare: Callable[[Any, Mapping[str, object]], tuple[Any, tuple[float, ...]]] = keep_record
     # Computes options that only a run can know, from the given options, the rounds and the length of the longest x.
     plan: Callable[[Mapping[str, object], int, float], Mapping[str, object]] | None = None
     # The sets of options that every check and oracle runs with.
@@ -161,13 +162,13 @@ class Rule:
     keeps_norm: bool = False
     # Returns the largest squared length that x may have, for a record.
     largest_norm: Callable[[Any], float] | None = None
-    # True if few rounds store a row when a kernel is used, so that no budget is needed.
+    # True if, with a kernel, few rounds store a row, so that no budget is needed.
     stores_rarely: bool = False
     # Set for a rule that has several members.
     composite: Composite | None = None
 
     # --- feedback --------------------------------------------------------------------------------------------------
-    # True if the right class is always revealed, even when another was played; or a function of the record that tells.
+    # True if the right class is always revealed, even when another was played; or a function of the record.
     full_information: Callable[[Any], bool] | bool = False
     # True if `learn` uses `given.reward`, from 0 to 1; other rules get right with that probability, and wrong otherwise.
     takes_rewards: bool = False
@@ -201,7 +202,7 @@ class Rule:
             function = getattr(self, name)
             if function is not None:
                 require_signature(self.title, name, function)
-        known[self.record] = self
+        rules_by_record[self.record] = self
 
     @property
     def title(self) -> str:
@@ -214,7 +215,7 @@ class Rule:
         if self.narrowing is not None:
             return self.narrowing
         if not self.takes_candidates:
-            return AS_IT_IS
+            return NO_NARROWING
         return narrowing_of_heads(self.record, self.second_order is not None)
 
     @property
@@ -254,7 +255,7 @@ class Rule:
         plain: dict[str, Any] = {}
         for name, value in options.items():
             parameter = self.parameters[name]
-            code = parameter.code(name, value)
+            code = parameter.encode(name, value)
             if not isinstance(parameter, OneOf) or code in parameter.names.values():
                 plain[name] = parameter.show(code)  # type: ignore[arg-type]
             else:
@@ -264,21 +265,21 @@ class Rule:
     def settle(self, classes: int, options: Mapping[str, object]) -> tuple[Any, Vector]:
         """Return the record and the initial memory for these options; raise InputError if unusable."""
         if classes < 2:
-            raise InputError(f"{self.title} needs at least 2 classes, and {classes} was given")
+            raise InputError(f"{self.title} needs at least 2 classes, got {classes}")
         require_known(self.title, options, self.defaults)
-        given = {**self.defaults, **options}
+        settings = {**self.defaults, **options}
         values: dict[str, Any] = {"classes": classes}
         for name, parameter in self.parameters.items():
-            values[name] = parameter.code(name, given[name])
+            values[name] = parameter.encode(name, settings[name])
         # Exactly float64 or int64: any other type would trigger another compilation.
         record = self.record(**{name: self.kinds[name](value) for name, value in values.items()})
         try:
-            params, memory = self.prepare(record, given)
+            params, memory = self.prepare(record, settings)
         except (OverflowError, ZeroDivisionError):
             raise InputError(
-                f"{self.title} cannot be worked out with {brief(dict(options))}: numbers are too large or too small"
+                f"{self.title} cannot be computed with {brief(dict(options))}: numbers are too large or too small"
             ) from None
         return params, np.concatenate([np.zeros(OWN), np.asarray(memory, dtype=np.float64)])
 
 
-known: dict[type[Any], Rule] = {}  # rules created in this process by record; the engine dispatches on its type
+rules_by_record: dict[type[Any], Rule] = {}  # the rules created in this process; the engine dispatches on the record

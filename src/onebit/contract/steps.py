@@ -70,10 +70,10 @@ def regress_played(params: Any, given: RuleInput, choice: Choice, revealed: int,
 
 def regress_taught(params: Any, given: RuleInput, label: int, step: Vector) -> float:
     """Regress a known label on 1, and every other class on 0."""
-    for other in range(params.classes):
-        target = 1.0 if other == label else 0.0
-        step[other] = (target - given.scores[other]) / (1.0 + given.scores[params.classes + other])
-        step[params.classes + other] = 1.0
+    for class_index in range(params.classes):
+        target = 1.0 if class_index == label else 0.0
+        step[class_index] = (target - given.scores[class_index]) / (1.0 + given.scores[params.classes + class_index])
+        step[params.classes + class_index] = 1.0
     return 1.0
 
 

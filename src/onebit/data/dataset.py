@@ -16,7 +16,7 @@ from onebit.contract.validation import ClassName, checked_classes, join_names
 from onebit.data.candidate_sets import CandidateSets, read_candidates
 from onebit.errors import InputError, brief
 from onebit.features.features import require_table
-from onebit.features.frames import NamedRows, Names, column_names, is_frame, named_rows, narwhals_frame
+from onebit.features.frames import NamedRows, Names, is_frame, read_column_names, read_named_rows, wrap_frame
 from onebit.features.rows import checked_csr, is_sparse
 
 
@@ -82,7 +82,7 @@ def make_dataset(X: Any, answers: Answers) -> Dataset:
     require_table(X)
     names = None
     if is_frame(X):
-        named = named_rows(X)
+        named = read_named_rows(X)
         X, names = named.values, named.names
     elif is_sparse(X):
         csr = checked_csr(X)
@@ -119,13 +119,13 @@ def read_rewards(
     The classes are those given, else the columns of a frame, else 0, 1, ...
     """
     if is_frame(given):
-        columns = column_names(given)
+        columns = read_column_names(given)
         classes = columns if classes is None else checked_classes(classes)
         if columns is not None and set(columns) != set(classes or ()):
             raise InputError(
                 f"{what} has the columns {brief(list(columns))}, but must have one for each of the classes {brief(list(classes or ()))}"
             )
-        given = narwhals_frame(given).to_numpy()
+        given = wrap_frame(given).to_numpy()
         if columns is not None:
             given = given[:, [columns.index(str(name)) for name in classes or ()]]
     try:

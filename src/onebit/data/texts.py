@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from onebit.contract.validation import is_encodable
 from onebit.errors import InputError, brief
-from onebit.features.named import hash_columns, words_in
+from onebit.features.named import hash_columns, list_words
 from onebit.features.rows import build_csr
 
 BUCKETS = 1 << 22
@@ -36,7 +36,7 @@ class Encoder:
 
     def texts(self, name: str, texts: Sequence[str]) -> Entries:
         """Encode one text per row."""
-        columns = [np.unique(self._columns([f"{name}\1{word}" for word in words_in(text)])) for text in texts]
+        columns = [np.unique(self._columns([f"{name}\1{word}" for word in list_words(text)])) for text in texts]
         counts = np.array([len(row) for row in columns], dtype=np.int64)
         values = 1.0 / np.sqrt(np.maximum(counts, 1))
         return np.repeat(np.arange(len(texts)), counts), np.concatenate(columns), np.repeat(values, counts)

@@ -25,7 +25,7 @@ from onebit.data.svmlight import Svmlight
 from onebit.data.table_files import FrameTable, ParquetTable, TableFile, excel_table, json_table
 from onebit.data.vw_text import VwText
 from onebit.errors import InputError, MissingExtraError, OnebitError, brief
-from onebit.features.frames import narwhals_frame
+from onebit.features.frames import wrap_frame
 
 JSON_LINES = (".jsonl", ".jsonl.gz")
 TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", *JSON_LINES, ".xlsx")
@@ -104,7 +104,7 @@ def read_frame(frame: Any, answers: Answers | None, reading: Reading, classes: I
     if answers is not None and (reading.label is not None or reading.rewards):
         column = reading.rewards[0] if reading.label is None else reading.label
         raise InputError(f"the labels are given twice: as y, and by the column {brief(column)} of the frame")
-    wrapped = narwhals_frame(frame)
+    wrapped = wrap_frame(frame)
     names = list(wrapped.columns)
     for name in names:
         if not isinstance(name, str):

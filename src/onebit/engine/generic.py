@@ -14,7 +14,7 @@ from typing import Any
 from onebit.contract.belief import margin
 from onebit.contract.candidates import Labels
 from onebit.contract.draws import TAUGHT, Draws
-from onebit.contract.rule import LEARNT, NORM, Choice, Rule, RuleInput, Vector, known
+from onebit.contract.rule import LEARNT, NORM, Choice, Rule, RuleInput, Vector, rules_by_record
 from onebit.spaces import space as common
 
 REFRESH = 4096  # feedbacks between two times that ||W||^2 is summed afresh
@@ -129,7 +129,7 @@ RULE_FUNCTIONS: dict[str, Callable[[Rule], Callable[..., Any]]] = {
 
 
 def _of_rule(params: Any, name: str) -> Any:
-    return RULE_FUNCTIONS[name](known[type(params)])
+    return RULE_FUNCTIONS[name](rules_by_record[type(params)])
 
 
 # --- functions of the space -------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from onebit.contract.rule import Rule, known
+from onebit.contract.rule import Rule, rules_by_record
 from onebit.engine import generic
 from onebit.engine.fingerprint import knows_numba, reach
 from onebit.engine.lanes import OPERATIONS
@@ -98,6 +98,6 @@ def _rule_resolver(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def resolve(*arguments: Any) -> Callable[..., Any] | None:
         record = getattr(arguments[0], "instance_class", None)
-        return None if record is None else generic.RULE_FUNCTIONS[function.__name__](known[record])
+        return None if record is None else generic.RULE_FUNCTIONS[function.__name__](rules_by_record[record])
 
     return resolve

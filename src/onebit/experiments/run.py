@@ -214,7 +214,7 @@ def _is_parameter(learner: Any, name: str, value: object) -> bool:
     """
     parameters = {} if isinstance(learner, Learner) else make_entry(learner).rule.parameters
     try:
-        return name in parameters and parameters[name].code(name, value) is not None
+        return name in parameters and parameters[name].encode(name, value) is not None
     except InputError:
         return False
 

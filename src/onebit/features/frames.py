@@ -1,4 +1,4 @@
-"""Frames of pandas, polars and Arrow, and single rows of them: column names and numbers, by narwhals."""
+"""Column names and numbers of frames of pandas, polars and Arrow and of their rows, read by narwhals."""
 
 from __future__ import annotations
 
@@ -43,80 +43,80 @@ def has_names(x: Any) -> bool:
     return isinstance(x, NamedRows) or is_frame(x) or is_frame_row(x)
 
 
-def narwhals_frame(frame: Any) -> Any:
+def wrap_frame(frame: Any) -> Any:
     """Wrap a frame with narwhals; raise InputError if narwhals does not support it."""
-    narwhals = _narwhals(frame)
+    narwhals = _import_narwhals(frame)
     from narwhals.exceptions import DuplicateError
 
     try:
         return narwhals.from_native(frame, eager_only=True)
     except DuplicateError:
-        _refuse_twice(list(frame.columns))
+        _refuse_duplicates(list(frame.columns))
         raise
     except TypeError:
         raise InputError(
-            f"a {type(frame).__name__} is given, but must be an array, or a frame of pandas, polars or Arrow in memory"
+            f"expected an array, or a frame of pandas, polars or Arrow in memory, got a {type(frame).__name__}"
         ) from None
 
 
 def is_numeric_frame(frame: Any) -> bool:
     """Return True if all columns of a frame are numbers or booleans."""
-    narwhals = _narwhals(frame)
-    kinds = narwhals_frame(frame).schema.values()
+    narwhals = _import_narwhals(frame)
+    kinds = wrap_frame(frame).schema.values()
     return all(kind.is_numeric() or kind == narwhals.Boolean for kind in kinds)
 
 
-def column_names(x: Any) -> Names | None:
+def read_column_names(x: Any) -> Names | None:
     """Return the column names of x if they are strings, else None; refuse duplicates."""
     if isinstance(x, NamedRows):
         return x.names
     if is_frame(x):
-        names = list(narwhals_frame(x).columns)
+        names = list(wrap_frame(x).columns)
     elif is_frame_row(x):
-        narwhals = _narwhals(x)
+        narwhals = _import_narwhals(x)
         index = narwhals.maybe_get_index(narwhals.from_native(x, series_only=True))
         names = [] if index is None else list(index)
     else:
         return None
     if not names or not all(isinstance(name, str) for name in names):
         return None
-    _refuse_twice(names)
+    _refuse_duplicates(names)
     return tuple(names)
 
 
-def _refuse_twice(names: list[Any]) -> None:
+def _refuse_duplicates(names: list[Any]) -> None:
     if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InputError(f"two columns of x are called {brief(twice)}")
+        duplicate = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"two columns of x are named {brief(duplicate)}")
 
 
-def named_rows(x: Any) -> NamedRows:
-    """Read a frame, or a row of one, as numbers of one dtype that is wide enough for every column."""
+def read_named_rows(x: Any) -> NamedRows:
+    """Read a frame, or a row of one, as an array of one dtype that can hold every column."""
     if isinstance(x, NamedRows):
         return x
-    names = column_names(x)
+    names = read_column_names(x)
     if not is_frame(x):
-        cells = names or ()
+        labels = names or ()
 
-        def cell(at: int) -> str:
-            return f"{brief(cells[at])} of x" if cells else f"feature {at} of x"
+        def describe_cell(index: int) -> str:
+            return f"{brief(labels[index])} of x" if labels else f"feature {index} of x"
 
-        return NamedRows(_numbers(_narwhals(x).from_native(x, series_only=True), cell), names)
+        return NamedRows(_read_numbers(_import_narwhals(x).from_native(x, series_only=True), describe_cell), names)
     columns = [
-        _numbers(column, lambda row, name=column.name: f"column {brief(name)} of X, row {row},")  # type: ignore[misc]
-        for column in narwhals_frame(x).iter_columns()
+        _read_numbers(column, lambda row, name=column.name: f"column {brief(name)} of X, row {row},")  # type: ignore[misc]
+        for column in wrap_frame(x).iter_columns()
     ]
     if not columns:
         raise InputError("X is a frame without columns, but must have at least one")
     return NamedRows(np.stack(columns, axis=1), names)
 
 
-def _numbers(series: Any, cell: Callable[[int], str]) -> NDArray[Any]:
-    """Read a series of numbers or booleans; `cell` describes a value's position for errors."""
-    narwhals = _narwhals(series)
+def _read_numbers(series: Any, describe_cell: Callable[[int], str]) -> NDArray[Any]:
+    """Read a series of numbers or booleans; `describe_cell` describes a value's position for errors."""
+    narwhals = _import_narwhals(series)
     missing = series.is_null().to_numpy()
     if missing.any():
-        raise InputError(f"{cell(int(np.flatnonzero(missing)[0]))} has no value, but must have a number")
+        raise InputError(f"{describe_cell(int(np.flatnonzero(missing)[0]))} has no value, but must be a number")
     if series.dtype == narwhals.Decimal:
         series = series.cast(narwhals.Float64)
     if series.dtype.is_numeric() or series.dtype == narwhals.Boolean:
@@ -126,18 +126,18 @@ def _numbers(series: Any, cell: Callable[[int], str]) -> NDArray[Any]:
         if cells.dtype.kind in "fiub":
             return cells
     values = series.to_list()
-    strange = next((at for at, value in enumerate(values) if not isinstance(value, Real | np.bool_)), 0)
+    bad = next((index for index, value in enumerate(values) if not isinstance(value, Real | np.bool_)), 0)
     raise InputError(
-        f"{cell(strange)} is {brief(values[strange]) if values else 'empty'}, but must be a number, or true or false: `text` and "
+        f"{describe_cell(bad)} is {brief(values[bad]) if values else 'empty'}, but must be a number, or true or false: `text` and "
         "`categorical` of `onebit.stream` turn columns into numbers"
     )
 
 
-def _narwhals(x: Any) -> Any:
+def _import_narwhals(x: Any) -> Any:
     try:
         import narwhals.stable.v2 as narwhals
     except ImportError:
         raise MissingExtraError(
-            f"a {type(x).__name__} is read by narwhals, which comes with {install_command('experiments')}; or give an array"
+            f"reading a {type(x).__name__} needs narwhals: {install_command('experiments')}; or give an array"
         ) from None
     return narwhals

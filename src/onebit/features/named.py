@@ -20,31 +20,32 @@ from onebit.features.rows import cast_to
 from onebit.spaces.sparse import SparseRows
 
 WORD = re.compile(r"\w+")
-REMEMBERED = 1 << 16  # names whose hashes are cached
-_known: dict[str, int] = {}
+MOST_CACHED_HASHES = 1 << 16  # names whose hashes are cached
+_hash_cache: dict[str, int] = {}
 
 # For ASCII texts: a word consists of letters, digits and underscores. Other characters become
 # spaces, and letters become lower case.
-_LOWERED = bytes(ord(chr(one).lower()) if WORD.match(chr(one)) else 32 for one in range(128)) + bytes(range(128, 256))
+_WORD_CODES = bytes(ord(chr(code).lower()) if WORD.match(chr(code)) else 32 for code in range(128))
+_ASCII_TO_WORDS = _WORD_CODES + bytes(range(128, 256))
 
-# Numbers that are too large are refused with a sentence (as in `features.rows`).
+# Numbers that are too large raise an InputError, so NumPy's warning is not needed (as in `features.rows`).
 warnings.filterwarnings("ignore", "(overflow|invalid value) encountered in dot", RuntimeWarning, re.escape(__name__))
 
-Named = dict[str, float] | str  # the copy that a decision keeps of a dict or a text
+StoredNames = dict[str, float] | str  # the copy of a dict or a text that a decision holds
 
 
 class NamedRow(NamedTuple):
-    """A dict or a text as read: the copy that a decision keeps, its names, and their numbers."""
+    """A parsed dict or text: the copy for a decision, the names, and their numbers."""
 
-    kept: Named
+    stored_x: StoredNames
     names: Collection[str]
     numbers: NDArray[np.float64]
 
 
-def words_in(text: str) -> list[str]:
+def list_words(text: str) -> list[str]:
     """Return the distinct words of a text, sorted.
 
-    >>> words_in("To be, or not to be")
+    >>> list_words("To be, or not to be")
     ['be', 'not', 'or', 'to']
     """
     return sorted(_words(text))
@@ -52,20 +53,20 @@ def words_in(text: str) -> list[str]:
 
 def _words(text: str) -> set[str]:
     if text.isascii():
-        return set(text.encode().translate(_LOWERED).decode().split())
+        return set(text.encode().translate(_ASCII_TO_WORDS).decode().split())
     return set(WORD.findall(text.lower()))
 
 
 def read_text(text: str) -> NamedRow:
-    """Read a text: all its words have equal weight, and together length 1."""
+    """Read a text as a row of length 1, in which all its words have equal weight."""
     words = _words(text)
     return NamedRow(text, words, np.full(len(words), 1.0 / math.sqrt(len(words) or 1)))
 
 
 def read_dict(x: Mapping[Any, Any], largest: float) -> NamedRow:
-    """Read a dict of numbers, none of them beyond `largest`; refuse anything else.
+    """Read a dict of finite numbers of at most `largest`; raise InputError for anything else.
 
-    Names are checked where they get a column.
+    Names are checked when they get a column.
     """
     kinds = set(map(type, x.values()))
     if kinds <= {float, int}:
@@ -78,13 +79,13 @@ def read_dict(x: Mapping[Any, Any], largest: float) -> NamedRow:
         except RuntimeWarning:  # the user has turned warnings into errors
             fits = False
         if fits:
-            kept = dict(zip(x, values.tolist(), strict=True)) if int in kinds else dict(x)
-            return NamedRow(kept, kept, values)
-    kept = {name: _number(name, value, largest) for name, value in x.items()}
-    return NamedRow(kept, kept, np.fromiter(kept.values(), np.float64, len(kept)))
+            stored_x = dict(zip(x, values.tolist(), strict=True)) if int in kinds else dict(x)
+            return NamedRow(stored_x, stored_x, values)
+    stored_x = {name: _read_number(name, value, largest) for name, value in x.items()}
+    return NamedRow(stored_x, stored_x, np.fromiter(stored_x.values(), np.float64, len(stored_x)))
 
 
-def _number(name: object, value: object, largest: float) -> float:
+def _read_number(name: object, value: object, largest: float) -> float:
     if not isinstance(value, numbers.Real | np.bool_):
         raise InputError(f"feature {brief(name)} is {brief(value)}, but must be a number")
     try:
@@ -95,7 +96,7 @@ def _number(name: object, value: object, largest: float) -> float:
         raise InputError(f"feature {brief(name)} is {number}, but must be a finite number")
     if abs(number) > largest:
         raise InputError(
-            f"feature {brief(name)} is {number}, but the weights take at most {largest:g}; scale the features"
+            f"feature {brief(name)} is {number}, but weights can be at most {largest:g}; scale the features"
         )
     return number
 
@@ -103,32 +104,34 @@ def _number(name: object, value: object, largest: float) -> float:
 def _require_name(name: object) -> None:
     """Raise InputError if a feature name is not a string or cannot be encoded."""
     if not isinstance(name, str) or not is_encodable(name):
-        raise InputError(f"a feature is called {brief(name)}, but names must be strings of Unicode characters")
+        raise InputError(f"a feature is named {brief(name)}, but names must be valid Unicode strings")
 
 
-def names_in_order(kept: Named) -> list[str]:
-    """Return the names in a kept dict or text, sorted."""
-    return words_in(kept) if isinstance(kept, str) else sorted(kept)
+def sort_names(stored_x: StoredNames) -> list[str]:
+    """Return the names of a dict or the words of a text, sorted."""
+    return list_words(stored_x) if isinstance(stored_x, str) else sorted(stored_x)
 
 
 class NameOrder:
     """The sorted order of a vocabulary's names, cached so that reading a row compares no strings.
 
     Rows are summed in this order. A vocabulary only grows at its end, so the ranks of its first names stay valid. They
-    are computed anew once the number of rows with unranked names reaches a tenth of the number of names.
+    are recomputed once the number of rows with unranked names reaches a tenth of the number of names.
     """
 
-    __slots__ = ("_missed", "_ranks")
+    __slots__ = ("_ranks", "_unranked_rows")
 
     def __init__(self) -> None:
-        self.forget()
+        self.clear()
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Discard the ranks, because names may get other columns."""
         self._ranks = np.zeros(0, dtype=np.int64)
-        self._missed = 0
+        self._unranked_rows = 0
 
-    def sparse_row(self, row: NamedRow, vocabulary: dict[str, int], grow: bool, dtype: np.dtype[Any]) -> SparseRows:
+    def build_sparse_row(
+        self, row: NamedRow, vocabulary: dict[str, int], grow: bool, dtype: np.dtype[Any]
+    ) -> SparseRows:
         """Return a row with its columns in the order of their names.
 
         New names get columns past the known ones, permanently if `grow`.
@@ -137,34 +140,34 @@ class NameOrder:
             columns = np.fromiter(map(vocabulary.get, row.names), np.int64, len(row.names))
             order = self._ranks[columns].argsort()
         except TypeError:  # a name is not in the vocabulary
-            return _sorted_row(row, vocabulary, grow, dtype)
+            return _sort_row(row, vocabulary, grow, dtype)
         except IndexError:  # a name is newer than the ranks
-            self._rank_anew(vocabulary)
-            return _sorted_row(row, vocabulary, grow, dtype)
+            self._update_ranks(vocabulary)
+            return _sort_row(row, vocabulary, grow, dtype)
         starts = np.array([0, len(order)])
         return SparseRows(row.numbers[order].astype(dtype), columns[order].astype(np.int32), starts, len(vocabulary))
 
-    def _rank_anew(self, vocabulary: dict[str, int]) -> None:
-        self._missed += 1
-        if 10 * self._missed >= len(vocabulary):
-            self._ranks, self._missed = np.empty(len(vocabulary), dtype=np.int64), 0
+    def _update_ranks(self, vocabulary: dict[str, int]) -> None:
+        self._unranked_rows += 1
+        if 10 * self._unranked_rows >= len(vocabulary):
+            self._ranks, self._unranked_rows = np.empty(len(vocabulary), dtype=np.int64), 0
             self._ranks[[vocabulary[name] for name in sorted(vocabulary)]] = np.arange(len(vocabulary))
 
 
-def _sorted_row(row: NamedRow, vocabulary: dict[str, int], grow: bool, dtype: np.dtype[Any]) -> SparseRows:
-    """Return a row with its columns in the order of their names, by sorting these."""
+def _sort_row(row: NamedRow, vocabulary: dict[str, int], grow: bool, dtype: np.dtype[Any]) -> SparseRows:
+    """Return a row with its columns in the order of their names, which are sorted here."""
     for name in row.names:
         if name not in vocabulary:
             _require_name(name)
-    numbers_of = dict(zip(row.names, row.numbers.tolist(), strict=True))
+    number_by_name = dict(zip(row.names, row.numbers.tolist(), strict=True))
     names = sorted(row.names)
     if grow:
         for name in names:
             vocabulary.setdefault(name, len(vocabulary))
-    fresh = count(len(vocabulary))
-    columns = [vocabulary[name] if name in vocabulary else next(fresh) for name in names]
-    values, starts = np.array([numbers_of[name] for name in names], dtype=dtype), np.array([0, len(names)])
-    return SparseRows(values, np.array(columns, dtype=np.int32), starts, next(fresh))
+    new_columns = count(len(vocabulary))
+    columns = [vocabulary[name] if name in vocabulary else next(new_columns) for name in names]
+    values, starts = np.array([number_by_name[name] for name in names], dtype=dtype), np.array([0, len(names)])
+    return SparseRows(values, np.array(columns, dtype=np.int32), starts, next(new_columns))
 
 
 def hash_name(name: str, columns: int) -> int:
@@ -172,25 +175,25 @@ def hash_name(name: str, columns: int) -> int:
     return hash_id(name) % columns
 
 
-def _hashes(names: Collection[str]) -> NDArray[np.uint64]:
-    """Return the hashes of names, remembering them for later calls."""
+def _hash_names(names: Collection[str]) -> NDArray[np.uint64]:
+    """Return the hashes of names, cached for later calls."""
     try:
-        return np.fromiter(map(_known.get, names), np.uint64, len(names))
+        return np.fromiter(map(_hash_cache.get, names), np.uint64, len(names))
     except TypeError:  # a name is not in the cache
         hashes: dict[str, int] = {}
     for name in names:
-        if name not in _known:
+        if name not in _hash_cache:
             _require_name(name)
-        hashes[name] = _known.get(name) or hash_id(name)
-    if len(_known) + len(hashes) > REMEMBERED:
-        _known.clear()
-    _known.update(hashes)
+        hashes[name] = _hash_cache.get(name) or hash_id(name)
+    if len(_hash_cache) + len(hashes) > MOST_CACHED_HASHES:
+        _hash_cache.clear()
+    _hash_cache.update(hashes)
     return np.fromiter(hashes.values(), np.uint64, len(hashes))
 
 
 def hash_columns(names: Collection[str], width: int) -> NDArray[np.int32]:
     """Return the hash columns of distinct names among `width`, a power of two."""
-    return (_hashes(names) & np.uint64(width - 1)).astype(np.int32)
+    return (_hash_names(names) & np.uint64(width - 1)).astype(np.int32)
 
 
 def hash_row(row: NamedRow, width: int, dtype: np.dtype[Any]) -> SparseRows:
@@ -200,12 +203,12 @@ def hash_row(row: NamedRow, width: int, dtype: np.dtype[Any]) -> SparseRows:
     """
     columns = hash_columns(row.names, width)
     order = columns.argsort()
-    rising = columns[order]
+    ascending = columns[order]
     values: NDArray[Any] = row.numbers[order] + 0.0  # turns -0.0 into 0.0, as summing does below
-    if np.count_nonzero(rising[1:] == rising[:-1]):
+    if np.count_nonzero(ascending[1:] == ascending[:-1]):
         names = list(row.names)
-        by_name = sorted(range(len(names)), key=names.__getitem__)
-        rising, places = np.unique(columns[by_name], return_inverse=True)
-        values = np.bincount(places, weights=row.numbers[by_name])
+        name_order = sorted(range(len(names)), key=names.__getitem__)
+        ascending, positions = np.unique(columns[name_order], return_inverse=True)
+        values = np.bincount(positions, weights=row.numbers[name_order])
     # Sums of values that share a column may be too large for the dtype.
-    return SparseRows(cast_to(values, dtype), rising, np.array([0, len(rising)]), width)
+    return SparseRows(cast_to(values, dtype), ascending, np.array([0, len(ascending)]), width)

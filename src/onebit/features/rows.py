@@ -1,4 +1,4 @@
-"""Conversion of arrays and CSR matrices to rows, cast once; errors give the position of a bad number."""
+"""Conversion of arrays and CSR matrices to rows of one dtype; errors give the position of a bad number."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from onebit.spaces.sparse import SparseRows
 Rows = DenseRows | SparseRows
 _BLOCK = 1 << 22  # stored values that are checked at a time
 
-# A number too large for float32 is refused with a sentence; NumPy's warning about it, from this module, adds nothing. (Switching
-# it off around each cast would take longer than the cast and a decision together.)
+# A number too large for float32 raises an InputError, so NumPy's warning about it, from this module, adds nothing. (Disabling
+# it around each cast would take longer than the cast and a decision together.)
 warnings.filterwarnings("ignore", "overflow encountered in cast", RuntimeWarning, re.escape(__name__))
 
 
-def sparse_row(x: Any, dtype: np.dtype[Any]) -> SparseRows:
+def read_sparse_row(x: Any, dtype: np.dtype[Any]) -> SparseRows:
     """Read and copy one row from any object with the attributes of a SciPy CSR matrix."""
-    rows = sparse_rows(x, dtype)
+    rows = read_sparse_rows(x, dtype)
     if rows.height != 1:
         raise InputError(f"x is a matrix of {rows.height} rows, but must be one row")
     return rows._replace(values=rows.values.copy(), columns=rows.columns.copy())
 
 
-def sparse_rows(X: Any, dtype: np.dtype[Any]) -> SparseRows:
+def read_sparse_rows(X: Any, dtype: np.dtype[Any]) -> SparseRows:
     """Read a CSR matrix in the dtypes of the loop; raise InputError for a value that is not finite."""
     rows = checked_csr(X)
     cast = cast_to(rows.values, dtype, copy=False)
@@ -44,7 +44,7 @@ def sparse_rows(X: Any, dtype: np.dtype[Any]) -> SparseRows:
 
 
 def checked_csr(X: Any) -> SparseRows:
-    """Return the parts of a CSR matrix, known by its attributes, in their own dtypes.
+    """Return the parts of any sparse matrix in CSR form, validated, in their own dtypes.
 
     Errors give the position. If the columns of a row are not in ascending order, as SciPy leaves them in `A @ B`, they
     are sorted and values of equal columns are summed.
@@ -56,11 +56,13 @@ def checked_csr(X: Any) -> SparseRows:
     rows, width = (int(size) for size in ((1, *matrix.shape) if is_row else matrix.shape))
     for name, part, kinds in (("data", values, "fiub"), ("indices", columns, "iu"), ("indptr", starts, "iu")):
         if part.dtype.kind not in kinds:
-            must_be = "numbers" if name == "data" else "whole numbers"
-            raise InputError(f"{name} of a sparse matrix has dtype {part.dtype}, but must be {must_be}")
+            expected = "numbers" if name == "data" else "whole numbers"
+            raise InputError(f"{name} of a sparse matrix has dtype {part.dtype}, but must be {expected}")
     fits = len(starts) == rows + 1 and starts[0] == 0 and starts[-1] == len(values) == len(columns)
     if not fits or np.any(starts[1:] < starts[:-1]):
-        raise InputError(f"indptr does not cut {len(values)} values into {rows} rows: it must rise from 0 to that")
+        raise InputError(
+            f"indptr of a sparse matrix of {rows} rows must have {rows + 1} ascending entries from 0 to {len(values)}"
+        )
     for first in range(0, len(columns), _BLOCK):
         _refuse_bad_columns(columns, starts, width, first)
     if not columns_ascend(columns, starts):
@@ -75,17 +77,17 @@ def _refuse_bad_columns(columns: NDArray[Any], starts: NDArray[Any], width: int,
     if len(outside):
         entry = first + int(outside[0])
         raise InputError(
-            f"row {_row_of(entry, starts)} has column index {columns[entry]}, but indices must be from 0 to {width - 1}"
+            f"row {_find_row(entry, starts)} has column index {columns[entry]}, but indices must be from 0 to {width - 1}"
         )
 
 
 def _refuse_bad_values(rows: SparseRows, cast: NDArray[Any], first: int) -> None:
     """Raise InputError for a value that is not finite in the block that starts at `first`."""
-    wrong = np.flatnonzero(~np.isfinite(cast[first : first + _BLOCK]))
-    if len(wrong):
-        entry = first + int(wrong[0])
-        where = f"row {_row_of(entry, rows.starts)}, column {rows.columns[entry]}"
-        raise InputError(f"{where} {not_finite(rows.values[entry], cast.dtype)}")
+    bad = np.flatnonzero(~np.isfinite(cast[first : first + _BLOCK]))
+    if len(bad):
+        entry = first + int(bad[0])
+        where = f"row {_find_row(entry, rows.starts)}, column {rows.columns[entry]}"
+        raise InputError(f"{where} {explain_not_finite(rows.values[entry], cast.dtype)}")
 
 
 def columns_ascend(columns: NDArray[Any], starts: NDArray[Any]) -> bool:
@@ -95,10 +97,10 @@ def columns_ascend(columns: NDArray[Any], starts: NDArray[Any]) -> bool:
     """
     for first in range(0, len(columns), _BLOCK):
         before = max(first - 1, 0)  # compare with the entry before the block
-        falling = np.diff(columns[before : first + _BLOCK].astype(np.int64)) <= 0
-        cuts = starts[np.searchsorted(starts, before + 1) : np.searchsorted(starts, before + 1 + len(falling))]
-        falling[cuts - before - 1] = False
-        if falling.any():
+        is_falling = np.diff(columns[before : first + _BLOCK].astype(np.int64)) <= 0
+        cuts = starts[np.searchsorted(starts, before + 1) : np.searchsorted(starts, before + 1 + len(is_falling))]
+        is_falling[cuts - before - 1] = False
+        if is_falling.any():
             return False
     return True
 
@@ -112,25 +114,25 @@ def build_csr(
     """
     order = np.lexsort((columns, owners))
     owners, columns, values = owners[order], columns[order], values[order]
-    new = np.ones(len(columns), dtype=bool)
-    new[1:] = (np.diff(columns) != 0) | (np.diff(owners) != 0)
-    if not new.all():
+    is_first = np.ones(len(columns), dtype=bool)
+    is_first[1:] = (np.diff(columns) != 0) | (np.diff(owners) != 0)
+    if not is_first.all():
         # Sum in float64: integers may overflow, and booleans do not add up.
         wide = values if values.dtype == np.float64 else values.astype(np.float64)
-        values = np.add.reduceat(wide, np.flatnonzero(new))
-    ends = np.cumsum(np.bincount(owners[new], minlength=rows))
-    return values, columns[new], np.concatenate([[0], ends]).astype(np.int64)
+        values = np.add.reduceat(wide, np.flatnonzero(is_first))
+    ends = np.cumsum(np.bincount(owners[is_first], minlength=rows))
+    return values, columns[is_first], np.concatenate([[0], ends]).astype(np.int64)
 
 
-def _row_of(entry: int, starts: NDArray[Any]) -> int:
+def _find_row(entry: int, starts: NDArray[Any]) -> int:
     """Return the row that a stored value belongs to."""
     return int(np.searchsorted(starts, entry, side="right")) - 1
 
 
-def not_finite(number: Any, dtype: np.dtype[Any]) -> str:
-    """Return the end of a message about a number that is not finite, perhaps only in the weights' dtype."""
+def explain_not_finite(number: Any, dtype: np.dtype[Any]) -> str:
+    """Return the end of a message about a number that is not finite, at least not in this dtype."""
     if np.isfinite(number):
-        return f"is {number}, which {dtype} weights cannot hold; scale the features, or use dtype='float64'"
+        return f"is {number}, too large for {dtype} weights; scale the features, or use dtype='float64'"
     return f"is {number}, but must be a finite number"
 
 
@@ -152,7 +154,7 @@ def squared_lengths(rows: Rows) -> NDArray[np.float64]:
     return lengths
 
 
-def first_not_finite(values: NDArray[Any]) -> tuple[int, int] | None:
+def find_not_finite(values: NDArray[Any]) -> tuple[int, int] | None:
     """Return the position of the first value that is not finite; None if all are finite.
 
     Reads blocks of bounded size.
@@ -184,22 +186,22 @@ def convert_rows(rows: Rows) -> Rows:
     return to_sparse(rows.values) if isinstance(rows, DenseRows) else DenseRows(to_dense(rows))
 
 
-def pick_rows(rows: Rows, numbers: NDArray[np.int64]) -> Rows:
+def pick_rows(rows: Rows, indices: NDArray[np.int64]) -> Rows:
     """Return the rows with these indices, in this order."""
     if isinstance(rows, DenseRows):
-        return DenseRows(rows.values[numbers])
-    counts = rows.starts[numbers + 1] - rows.starts[numbers]
-    before = np.concatenate([[0], np.cumsum(counts)])
-    entries = np.arange(before[-1]) + np.repeat(rows.starts[numbers] - before[:-1], counts)
-    return SparseRows(rows.values[entries], rows.columns[entries], before.astype(np.int64), rows.width)
+        return DenseRows(rows.values[indices])
+    counts = rows.starts[indices + 1] - rows.starts[indices]
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    entries = np.arange(starts[-1]) + np.repeat(rows.starts[indices] - starts[:-1], counts)
+    return SparseRows(rows.values[entries], rows.columns[entries], starts.astype(np.int64), rows.width)
 
 
-def convert_stretch(
+def convert_steps(
     rows: Rows, schedule: Schedule, steps: tuple[int, int], order: NDArray[np.int64]
 ) -> tuple[Rows, Schedule]:
-    """Convert the rows of some steps of a schedule; return them with the schedule that refers to them.
+    """Convert the rows of some steps of a schedule; return them and a schedule that refers to them.
 
-    `order` is scratch.
+    `order` is overwritten.
     """
     rounds, numbers = schedule.rows_of(*steps, rows.height)
     order[rounds] = np.arange(len(rounds))
@@ -207,7 +209,7 @@ def convert_stretch(
     return convert_rows(pick_rows(rows, numbers)), schedule._replace(order=order, rewards=rewards)
 
 
-def filled_cells(rows: Rows, row: int) -> int:
+def count_filled_cells(rows: Rows, row: int) -> int:
     """Count the cells of a row that are not 0."""
     if isinstance(rows, DenseRows):
         return int(np.count_nonzero(rows.values[row]))
@@ -227,33 +229,33 @@ def to_csr(X: Any) -> Any:
 def to_numbers(x: Any, dtype: np.dtype[Any], copy: bool = True) -> NDArray[Any]:
     """Return x as an array of this dtype; raise InputError if it does not consist of numbers."""
     try:
-        given = np.asarray(x)
+        array = np.asarray(x)
     except ValueError as error:
         raise InputError(f"x is not an array of numbers: {error}") from None
-    if given.dtype.kind not in "fiub":
-        refuse_no_numbers(x)
-    return cast_to(given, dtype, copy)
+    if array.dtype.kind not in "fiub":
+        refuse_non_numbers(x)
+    return cast_to(array, dtype, copy)
 
 
-def refuse_no_numbers(x: Any) -> NoReturn:
-    """Raise InputError that names the cell of x that is not a number."""
+def refuse_non_numbers(x: Any) -> NoReturn:
+    """Raise an InputError that names the first cell of x that is not a number."""
     dtype = np.asarray(x).dtype
     # As objects, because NumPy would turn numbers among strings into strings.
-    strange = _no_number(np.asarray(x, dtype=object))
-    if strange is None:
-        strange = f"has dtype {dtype}"
+    problem = _describe_non_number(np.asarray(x, dtype=object))
+    if problem is None:
+        problem = f"has dtype {dtype}"
     elif isinstance(x, np.ndarray):
-        strange += f" (dtype {dtype})"
-    raise InputError(f"x {strange}, but must be made of numbers")
+        problem += f" (dtype {dtype})"
+    raise InputError(f"x {problem}, but must contain only numbers")
 
 
-def _no_number(given: NDArray[Any]) -> str | None:
+def _describe_non_number(array: NDArray[Any]) -> str | None:
     """Say which cell of an array is not a number; None if all are."""
-    for place, cell in np.ndenumerate(given):
+    for position, cell in np.ndenumerate(array):
         if not isinstance(cell, Real | np.bool_):
-            where = f" as feature {place[-1]}" if place else ""
-            where += f" in row {place[0]}" if len(place) > 1 else ""
-            return f"{'has' if place else 'is'} {brief(cell)}{where}"
+            where = f" as feature {position[-1]}" if position else ""
+            where += f" in row {position[0]}" if len(position) > 1 else ""
+            return f"{'has' if position else 'is'} {brief(cell)}{where}"
     return None
 
 
@@ -278,20 +280,22 @@ def join_rows(parts: Sequence[Rows]) -> Rows:
 
 
 def copy_rows(rows: Rows) -> list[NDArray[Any] | SparseRows]:
-    """Copy each row, in the form that a decision keeps."""
+    """Return a copy of each row, in the form that a decision holds."""
     if isinstance(rows, DenseRows):
         values = rows.values.copy()
         values.setflags(write=False)
         return [*values]
-    parts = [slice_sparse(rows, number) for number in range(rows.height)]
+    parts = [slice_sparse(rows, row) for row in range(rows.height)]
     return [part._replace(values=part.values.copy(), columns=part.columns.copy()) for part in parts]
 
 
-def slice_sparse(rows: SparseRows, number: int) -> SparseRows:
-    a, b = rows.starts[number], rows.starts[number + 1]
-    return SparseRows(rows.values[a:b], rows.columns[a:b], np.array([0, b - a], dtype=np.int64), rows.width)
+def slice_sparse(rows: SparseRows, row: int) -> SparseRows:
+    start, stop = rows.starts[row], rows.starts[row + 1]
+    return SparseRows(
+        rows.values[start:stop], rows.columns[start:stop], np.array([0, stop - start], dtype=np.int64), rows.width
+    )
 
 
-def slice_row(rows: Rows, number: int) -> Rows:
-    """Return the row with index `number` as rows of height 1."""
-    return DenseRows(rows.values[number : number + 1]) if isinstance(rows, DenseRows) else slice_sparse(rows, number)
+def slice_row(rows: Rows, row: int) -> Rows:
+    """Return the row with index `row` as rows of height 1."""
+    return DenseRows(rows.values[row : row + 1]) if isinstance(rows, DenseRows) else slice_sparse(rows, row)

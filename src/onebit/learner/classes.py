@@ -58,22 +58,22 @@ class Classes:
 
         Raise InputError if fewer than two classes would remain.
         """
-        number = self.index(name)
-        if number not in self.retired and len(self.names) - len(self.retired) <= 2:
-            raise InputError(f"{brief(name)} cannot be removed: two classes at least must be left")
-        self.retired |= {number}
+        index = self.index(name)
+        if index not in self.retired and len(self.names) - len(self.retired) <= 2:
+            raise InputError(f"class {brief(name)} cannot be removed: at least two classes must remain")
+        self.retired |= {index}
 
-    def candidates(self, among: Iterable[ClassName] | None) -> list[int] | None:
+    def find_candidates(self, among: Iterable[ClassName] | None) -> list[int] | None:
         """Return the indices of the playable classes in ascending order; None if all are playable."""
         if among is None:
             return sorted(set(range(len(self.names))) - self.retired) if self.retired else None
         if isinstance(among, str | bytes | Mapping) or not isinstance(among, Iterable):
             raise InputError(f"among is {brief(among)}, but must be a list of classes")
-        given = among.tolist() if isinstance(among, np.ndarray) else among
-        numbers = sorted({self.index(name) for name in given} - self.retired)
-        if not numbers:
-            raise InputError("among has no class that can be played, but must have one at least")
-        return None if len(numbers) == len(self.names) else numbers
+        names = among.tolist() if isinstance(among, np.ndarray) else among
+        indices = sorted({self.index(name) for name in names} - self.retired)
+        if not indices:
+            raise InputError("among has no class that can be played, but must have at least one")
+        return None if len(indices) == len(self.names) else indices
 
     def indices(self, y: Iterable[ClassName]) -> NDArray[np.int64]:
         """Return the class index of each label; the error for an unknown label names its row."""

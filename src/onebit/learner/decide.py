@@ -1,4 +1,4 @@
-"""Parsing of decision requests into class indices, and building of decisions from the loop's choices."""
+"""Decisions of a learner: parse candidates and thresholds, choose classes, and build `Decision` values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from onebit.contract.validation import ClassName, IdLike, checked_id, checked_id
 from onebit.engine import stream as engine
 from onebit.engine.schedule import NOTHING
 from onebit.errors import InputError, OnebitError, brief
-from onebit.features.features import Kept, require_table
+from onebit.features.features import StoredX, require_table
 from onebit.learner.decision import Decision
 from onebit.learner.loop_calls import PLAIN_TERMS, DecisionTerms
 from onebit.learner.runtime import Runtime
@@ -39,27 +39,28 @@ def decide_many(
 ) -> list[Decision]:
     """Decide on each row of X; without ids, use up as many free numbers."""
     require_table(X)
-    with runtime.lock, runtime.unchanged_if_refused():
-        kept, rows = runtime.read_many(X)
-        given = runtime.ledger.next_ids(len(kept)) if ids is None else checked_ids(ids, len(kept))
-        if len(kept) == 0:
+    with runtime.lock, runtime.undo_if_refused():
+        stored, rows = runtime.read_many(X)
+        identities = runtime.ledger.next_ids(len(stored)) if ids is None else checked_ids(ids, len(stored))
+        if len(stored) == 0:
             return []
-        terms = parse_terms(runtime, among, complete, sure, risk, len(kept))
-        choices = runtime.choices(rows, given, engine.CHOICE_COLUMNS + len(runtime.classes), terms)
-        runtime.ledger.next_id += len(kept) if ids is None else 0
-        decided = enumerate(zip(given, kept, choices.tolist(), strict=True))
-        return [build_decision(runtime, *values, terms, row) for row, values in decided]
+        terms = parse_terms(runtime, among, complete, sure, risk, len(stored))
+        choices = runtime.choose_classes(rows, identities, engine.CHOICE_COLUMNS + len(runtime.classes), terms)
+        runtime.ledger.next_id += len(stored) if ids is None else 0
+        parts = zip(identities, stored, choices.tolist(), strict=True)
+        return [build_decision(runtime, *values, terms, row) for row, values in enumerate(parts)]
 
 
-def best_many(runtime: Runtime, X: Any, among: Among | Sequence[Among]) -> list[ClassName]:
+def choose_best(runtime: Runtime, X: Any, among: Among | Sequence[Among]) -> list[ClassName]:
     """Return the class considered best for each row of X."""
     require_table(X)
-    with runtime.lock, runtime.unchanged_if_refused():
-        kept, rows = runtime.read_many(X)
-        if len(kept) == 0:
+    with runtime.lock, runtime.undo_if_refused():
+        stored, rows = runtime.read_many(X)
+        if len(stored) == 0:
             return []
-        terms = parse_terms(runtime, among, False, rows=len(kept))
-        choices = runtime.choices(rows, [runtime.ledger.next_id] * len(kept), engine.CHOICE_COLUMNS, terms)
+        terms = parse_terms(runtime, among, False, rows=len(stored))
+        identities = [runtime.ledger.next_id] * len(stored)
+        choices = runtime.choose_classes(rows, identities, engine.CHOICE_COLUMNS, terms)
         return [runtime.classes[int(row)] for row in choices[:, engine.GREEDY]]
 
 
@@ -78,18 +79,20 @@ def parse_terms(
     if among is None and complete is False and sure is None and risk is None and not runtime.names.retired:
         return PLAIN_TERMS  # the common case
     if sure is not None and risk is not None:
-        raise InputError("give either sure or risk: a risk chooses the confidence from which decisions are sure")
-    known = checked_flag("complete", complete)
-    given = list(among) if isinstance(among, Iterator) else among  # an iterator can be read only once
-    if rows is None or not _one_a_row(given):
-        candidates = runtime.candidates(given)
-        packed = NOTHING if candidates is None else pack_candidates([candidates] * (rows or 1), known or given is None)
+        raise InputError("give either sure or risk, not both: a risk determines the confidence threshold")
+    is_complete = checked_flag("complete", complete)
+    names = list(among) if isinstance(among, Iterator) else among  # an iterator can be read only once
+    if rows is None or not _has_list_per_row(names):
+        candidates = runtime.find_candidates(names)
+        packed = (
+            NOTHING if candidates is None else pack_candidates([candidates] * (rows or 1), is_complete or names is None)
+        )
     else:
-        packed = _pack_each(runtime, list(given), rows, known)
+        packed = _pack_each(runtime, list(names), rows, is_complete)
     return DecisionTerms(
         packed,
-        math.nan if sure is None else SURE.code("sure", sure),
-        math.nan if risk is None else RISK.code("risk", risk),
+        math.nan if sure is None else SURE.encode("sure", sure),
+        math.nan if risk is None else RISK.encode("risk", risk),
     )
 
 
@@ -101,7 +104,7 @@ def _pack_each(runtime: Runtime, lists: Sequence[Among], rows: int, complete: bo
     flags = []
     for row, among in enumerate(lists):
         try:
-            candidates = runtime.candidates(among)
+            candidates = runtime.find_candidates(among)
         except OnebitError as error:
             raise InputError(f"row {row}: {error}") from None
         sets.append(range(len(runtime.classes)) if candidates is None else candidates)
@@ -109,25 +112,25 @@ def _pack_each(runtime: Runtime, lists: Sequence[Among], rows: int, complete: bo
     return pack_candidates(sets, complete=flags)
 
 
-def _one_a_row(among: object) -> bool:
+def _has_list_per_row(among: object) -> bool:
     """Return True if `among` has a list for each row, False if it is one list; refuse a mixture."""
     if among is None or isinstance(among, str | Mapping) or not isinstance(among, Iterable):
         return False
     kinds = {isinstance(entry, str | int | np.generic) for entry in among}
     if len(kinds) > 1:
-        raise InputError(f"among is {brief(among)}, but must be one list of classes, or such a list for each row")
+        raise InputError(f"among is {brief(among)}, but must be one list of classes, or one list for each row")
     return kinds == {False}
 
 
 def build_decision(
     runtime: Runtime,
     identity: int | str,
-    kept: Kept,
+    stored_x: StoredX,
     choice: Sequence[float],
     terms: DecisionTerms = PLAIN_TERMS,
     row: int = 0,
 ) -> Decision:
-    """Build a decision from the numbers of the loop's choice; `row` is its row in `terms`."""
+    """Build a decision from the loop's choice, a line of numbers; `row` is its row in `terms`."""
     label, greedy, weight, note, second_note, propensity, raw, confidence, sure, *chances = choice
     classes = runtime.names.names
     among, complete = (None, False) if terms is PLAIN_TERMS else _name_candidates(runtime, terms, row)
@@ -141,7 +144,7 @@ def build_decision(
         classes[int(greedy)],
         weight,
         (note, second_note),
-        kept,
+        stored_x,
         runtime.ledger.moment,
         runtime.identity,
         among,
@@ -153,7 +156,7 @@ def build_decision(
     )
 
 
-def logged_decision(
+def build_logged_decision(
     runtime: Runtime,
     x: Any,
     label: ClassName,
@@ -164,20 +167,20 @@ def logged_decision(
 ) -> Decision:
     """Build a decision for a label that another system played with this propensity."""
     runtime.names.index(label)
-    weight, rule = PROPENSITY.code("propensity", propensity), runtime.rule
+    weight, rule = PROPENSITY.encode("propensity", propensity), runtime.rule
     with runtime.lock:
         terms = parse_terms(runtime, among, complete)
-        checked = checked_id(runtime.ledger.next_id if identity is None else identity)
-        kept, _ = runtime.decide_one(x, checked, terms)
-        decision = build_decision(runtime, checked, kept, runtime.model.choice[0].tolist(), terms)
+        checked_identity = checked_id(runtime.ledger.next_id if identity is None else identity)
+        stored_x, _ = runtime.decide_one(x, checked_identity, terms)
+        decision = build_decision(runtime, checked_identity, stored_x, runtime.model.choice[0].tolist(), terms)
         if decision.among is not None and label not in decision.among:
-            raise InputError(f"label is {brief(label)}, which is none of the candidates")
+            raise InputError(f"label is {brief(label)}, but must be one of the candidates")
         if decision.among is not None and len(decision.among) == 1 and weight < 1.0:
-            raise InputError(f"propensity is {brief(propensity)}, but a sole candidate is played with probability 1")
+            raise InputError(f"propensity is {brief(propensity)}, but must be 1: there is only one candidate")
         if rule.notes_the_label and label != decision.label:
             raise InputError(
-                f"{rule.title} learns only from labels that it would have played itself: it plays {brief(decision.label)} here, "
-                f"and {brief(label)} was played"
+                f"{rule.title} learns only from labels that it would play itself: here {brief(decision.label)}, "
+                f"but {brief(label)} was played"
             )
         runtime.ledger.next_id += 1 if identity is None else 0
     logged = decision._replace(label=label, propensity=weight, weight=weight, probabilities=None)
@@ -186,10 +189,10 @@ def logged_decision(
 
 
 def _name_candidates(runtime: Runtime, terms: DecisionTerms, row: int) -> tuple[tuple[ClassName, ...] | None, bool]:
-    """Return the names of a row's candidates, or None for all, and whether the right class is among them."""
+    """Return the names of a row's candidates (None for all), and whether the right class is one of them."""
     if not len(terms.among):
         return None, False
-    numbers = candidates_at(terms.among, row)
-    if len(numbers) == len(runtime.classes):
+    labels = candidates_at(terms.among, row)
+    if len(labels) == len(runtime.classes):
         return None, False
-    return tuple(runtime.classes[label] for label in numbers), is_complete_at(terms.among, row)
+    return tuple(runtime.classes[label] for label in labels), is_complete_at(terms.among, row)

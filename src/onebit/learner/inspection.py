@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.contract.belief import amount, class_contrast
-from onebit.contract.calibration import ASKED, SURE, SURE_WRONG
+from onebit.contract.belief import class_contrast, evaluate_contrast
+from onebit.contract.calibration import SURE, SURE_REQUESTS, SURE_WRONG
 from onebit.contract.description import CertaintyReport, Description, NeverRight
 from onebit.contract.rule import LEARNT, RIGHT, Contrast, one_head_a_class
 from onebit.contract.validation import ClassName, checked_count
@@ -37,10 +37,10 @@ MOST_NAMED = 10  # classes listed as never right
 def collect_settings(runtime: Runtime) -> dict[str, Any]:
     """Return every parameter of the rule with its current value: given, default or computed."""
     params = runtime.model.params
-    in_force = {name: note.show(getattr(params, name)) for name, note in runtime.rule.parameters.items()}
+    current = {name: note.show(getattr(params, name)) for name, note in runtime.rule.parameters.items()}
     given = {name: value for name, value in runtime.parameters.items() if value is not None}
-    chosen = {"matrix": in_force["matrix"]} if "matrix" in in_force else {}
-    return {**in_force, **given, **chosen}
+    resolved = {"matrix": current["matrix"]} if "matrix" in current else {}
+    return {**current, **given, **resolved}
 
 
 def copy_weights(runtime: Runtime) -> NDArray[Any]:
@@ -58,8 +58,8 @@ def score_row(runtime: Runtime, x: Any) -> NDArray[np.float64]:
         return runtime.model.buffers[engine.SCORES, : runtime.model.heads].copy()
 
 
-def best_classes(runtime: Runtime, rows: Rows) -> NDArray[np.int64]:
-    """Return the index of the best class for each row; equal rows break ties alike."""
+def find_best_classes(runtime: Runtime, rows: Rows) -> NDArray[np.int64]:
+    """Return the index of the best class for each row; ties are broken alike for equal rows."""
     choices = np.empty((rows.height, engine.CHOICE_COLUMNS))
     with runtime.lock:
         run_rows(runtime.model, rows, choices, engine.DECIDE, np.zeros(rows.height, dtype=np.uint64))
@@ -72,45 +72,45 @@ def score_rows(runtime: Runtime, rows: Rows) -> NDArray[np.float64]:
     with runtime.lock:
         scores = np.empty((rows.height, model.buffers.shape[1]))
         model.refuse_unfitting(rows)
-        for number in range(rows.height):
+        for row in range(rows.height):
             try:
-                decide_row(model, slice_row(rows, number), 0, mode=engine.DECIDE)
+                decide_row(model, slice_row(rows, row), 0, mode=engine.DECIDE)
             except InputError as error:
-                raise InputError(f"row {number}: {error}") from None
-            scores[number] = model.buffers[engine.SCORES]
+                raise InputError(f"row {row}: {error}") from None
+            scores[row] = model.buffers[engine.SCORES]
     return scores
 
 
-def believe_rows(runtime: Runtime, rows: Rows) -> NDArray[np.float64]:
+def compute_beliefs(runtime: Runtime, rows: Rows) -> NDArray[np.float64]:
     """Return the rule's belief that each class is right, row by row.
 
     Raise InputError if the rule has scores only.
     """
     with runtime.lock:
-        return _compute_belief(runtime, score_rows(runtime, rows))
+        return _apply_belief(runtime, score_rows(runtime, rows))
 
 
-def believe_row(runtime: Runtime, x: Any) -> NDArray[np.float64]:
+def compute_belief(runtime: Runtime, x: Any) -> NDArray[np.float64]:
     """Return the rule's belief that each class is right for one x.
 
     >>> import onebit
-    >>> believe_row(onebit.Auto(classes=2).runtime, [1.0, 2.0]).round(6).tolist()
+    >>> compute_belief(onebit.Auto(classes=2).runtime, [1.0, 2.0]).round(6).tolist()
     [0.5, 0.5]
     """
     with runtime.lock:
         runtime.decide_one(x, 0)
-        return np.asarray(_compute_belief(runtime, runtime.model.buffers[engine.SCORES][None])[0])
+        return np.asarray(_apply_belief(runtime, runtime.model.buffers[engine.SCORES][None])[0])
 
 
-def no_belief_message(title: str) -> str:
-    """Return the message that a rule has scores but no beliefs."""
-    return f"{title} has scores, and no belief in the classes: they say which is best, and not how probably it is right"
+def describe_missing_belief(title: str) -> str:
+    """Return the error message for a rule that has scores but no beliefs."""
+    return f"{title} has scores but no beliefs: they say which class is best, not how probable it is that it is right"
 
 
-def _compute_belief(runtime: Runtime, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+def _apply_belief(runtime: Runtime, scores: NDArray[np.float64]) -> NDArray[np.float64]:
     model, rule = runtime.model, runtime.rule
     if rule.belief is None:
-        raise InputError(no_belief_message(rule.title))
+        raise InputError(describe_missing_belief(rule.title))
     return rule.belief(model.params, model.memory, scores)
 
 
@@ -119,10 +119,10 @@ def describe_learner(runtime: Runtime) -> Description:
     model = runtime.model
     with runtime.lock:
         right = model.memory[RIGHT]
-        composed: dict[str, Any] = {}
+        composition_fields: dict[str, Any] = {}
         if runtime.rule.composite is not None and model.space is not None:
-            composed.update(runtime.rule.composite.describe(model.params, model.memory, model.space))
-        never_right = composed.pop("never_right", None)
+            composition_fields.update(runtime.rule.composite.describe(model.params, model.memory, model.space))
+        never_right = composition_fields.pop("never_right", None)
         return Description(
             learner=runtime.rule.title,
             learnt=runtime.ledger.moment,
@@ -134,12 +134,12 @@ def describe_learner(runtime: Runtime) -> Description:
             repairs=model.repairs,
             form=_describe_form(runtime),
             never_right=None if never_right is None else _name_never_right(runtime, never_right),
-            **composed,
+            **composition_fields,
         )
 
 
 def _describe_form(runtime: Runtime) -> str | None:
-    """Say whether rows are treated as dense or sparse, and why; None if the learner does not choose."""
+    """Say if rows are treated as dense or sparse, and why; None if the learner does not choose."""
     routing, features = runtime.model.routing, runtime.features
     if routing is None or features.size is None or features.space is None:
         return None
@@ -148,15 +148,15 @@ def _describe_form(runtime: Runtime) -> str | None:
 
 def _name_never_right(runtime: Runtime, never_right: Sequence[int]) -> NeverRight:
     """Name the classes that were never right, leaving out retired ones."""
-    there = [runtime.classes[number] for number in never_right if number not in runtime.names.retired]
-    return NeverRight(len(there), tuple(there[:MOST_NAMED]))
+    classes = [runtime.classes[index] for index in never_right if index not in runtime.names.retired]
+    return NeverRight(len(classes), tuple(classes[:MOST_NAMED]))
 
 
 def _report_certainty(runtime: Runtime) -> CertaintyReport | None:
-    """Report how often the learner was sure; None if that was never asked."""
+    """Report how often the learner was sure; None if a confidence was never required."""
     state = runtime.model.calibration
-    asked = int(state[ASKED])
-    return CertaintyReport(asked, int(state[SURE]), float(state[SURE_WRONG])) if asked else None
+    count = int(state[SURE_REQUESTS])
+    return CertaintyReport(count, int(state[SURE]), float(state[SURE_WRONG])) if count else None
 
 
 # --- why a class rather than another ------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ FeatureName = str | int  # a column without a name has its index
 
 @dataclass(frozen=True)
 class FeatureContribution:
-    """The contribution of one value of x; hashed names that share a column count together."""
+    """The contribution of one value of x; hashed names that share a column share a contribution."""
 
     names: tuple[FeatureName, ...]
     value: float
@@ -194,25 +194,27 @@ class Explanation:
         return {**asdict(self), "parts": [{**asdict(part), "names": list(part.names)} for part in self.parts]}
 
     def __str__(self) -> str:
-        return "\n".join([self._title, *(f"{amount:+9.3g}  {what}" for amount, what in self._lines)])
+        return "\n".join([self._title, *(f"{amount:+9.3g}  {text}" for amount, text in self._lines)])
 
     def _repr_html_(self) -> str:
         """Render the explanation for a notebook; names are escaped."""
-        cells = (f"<tr><td>{amount:+.3g}</td><td>{escape(what)}</td></tr>" for amount, what in self._lines)
+        cells = (f"<tr><td>{amount:+.3g}</td><td>{escape(text)}</td></tr>" for amount, text in self._lines)
         return f"<b>{escape(self._title)}</b><table>{''.join(cells)}</table>"
 
     @property
     def _title(self) -> str:
-        by = f"ahead by {self.lead:.3g}" if self.lead > 0.0 else f"behind by {-self.lead:.3g}" if self.lead else "even"
-        silent = "" if self.parts else "; nothing in x speaks for either"
-        return f"{self.label!r} rather than {self.rival!r}: {by}{silent}"
+        lead = (
+            f"ahead by {self.lead:.3g}" if self.lead > 0.0 else f"behind by {-self.lead:.3g}" if self.lead else "even"
+        )
+        suffix = "" if self.parts else "; nothing in x speaks for either"
+        return f"{self.label!r} rather than {self.rival!r}: {lead}{suffix}"
 
     @property
     def _lines(self) -> list[tuple[float, str]]:
         lines = [(part.contribution, str(part)) for part in self.parts]
         lines += [(self.constant, "constant")] if self.constant else []
-        more = "1 feature more" if self.left_out == 1 else f"{self.left_out:,} features more"
-        return [*lines, *([(self.rest, more)] if self.left_out else [])]
+        left_out_text = "1 more feature" if self.left_out == 1 else f"{self.left_out:,} more features"
+        return [*lines, *([(self.rest, left_out_text)] if self.left_out else [])]
 
 
 def explain(runtime: Runtime, x: Any, label: ClassName | None, top: int | None, among: Among = None) -> Explanation:
@@ -224,78 +226,78 @@ def explain(runtime: Runtime, x: Any, label: ClassName | None, top: int | None, 
     >>> print(explain(learner.runtime, {"ice": 1.0, "sun": 0.25, "sea": 1.0}, None, None))
     'cold' rather than 'warm': ahead by ...
     """
-    chosen = None if label is None else runtime.names.index(label)
-    most = None if top is None else checked_count("top", top)
+    index = None if label is None else runtime.names.index(label)
+    limit = None if top is None else checked_count("top", top)
     with runtime.lock:
-        between, model = _choose_contrast(runtime), runtime.model
-        candidates = _require_rivals(runtime, among, chosen)
-        kept, rows = runtime.decide_one(x, runtime.ledger.next_id, parse_terms(runtime, among, False))
-        number = int(model.choice[0, engine.GREEDY]) if chosen is None else chosen
+        contrast_classes, model = _choose_contrast(runtime), runtime.model
+        candidates = _require_rivals(runtime, among, index)
+        stored_x, rows = runtime.decide_one(x, runtime.ledger.next_id, parse_terms(runtime, among, False))
+        label_index = int(model.choice[0, engine.GREEDY]) if index is None else index
         scores = model.buffers[engine.SCORES].copy()
-        rival = _find_rival(number, candidates, lambda place, other: amount(between(place, other), scores))
-        sums = model.space.contributions(rows, between(number, rival))
-        names, values = runtime.features.names_in(kept), rows.values.ravel()
+
+        def lead(first: int, second: int) -> float:
+            return evaluate_contrast(contrast_classes(first, second), scores)
+
+        rival = _find_rival(label_index, candidates, lead)
+        sums = model.space.contributions(rows, contrast_classes(label_index, rival))
+        names, values = runtime.features.name_values(stored_x), rows.values.ravel()
     order = np.lexsort((np.arange(len(values)), -np.abs(sums.values)))
-    speaking = [int(place) for place in order if sums.values[place] != 0.0]
+    contributing = [int(position) for position in order if sums.values[position] != 0.0]
     parts = [
-        FeatureContribution(names[place], float(values[place]), float(sums.values[place])) for place in speaking[:most]
+        FeatureContribution(names[position], float(values[position]), float(sums.values[position]))
+        for position in contributing[:limit]
     ]
     constant = float(sums.constant)  # NumPy's numbers are not JSON
     if not (np.isfinite(sums.values).all() and math.isfinite(constant)):
-        raise InputError("what a feature adds cannot be told: it is beyond the range of numbers")
+        raise InputError("the contributions of the features overflow")
     return Explanation(
-        label=runtime.classes[number],
+        label=runtime.classes[label_index],
         rival=runtime.classes[rival],
         lead=float(sums.values.sum()) + constant,
         parts=tuple(parts),
         constant=constant,
-        rest=math.fsum(sums.values[place] for place in speaking[len(parts) :]),
-        left_out=len(speaking) - len(parts),
+        rest=math.fsum(sums.values[position] for position in contributing[len(parts) :]),
+        left_out=len(contributing) - len(parts),
     )
 
 
 def _choose_contrast(runtime: Runtime) -> Callable[[int, int], Contrast]:
-    """Return the function that compares two classes; refuse if that is not a sum over features."""
+    """Return the function that compares two classes; raise InputError if it is not a sum over features."""
     rule, model = runtime.rule, runtime.model
     if isinstance(runtime.space_choice, KernelChoice):
-        raise InputError(f"{rule.title} has a kernel: it stores rows, and no feature has a weight that could be told")
-    given = rule.contrast
-    if given is None and rule.heads is one_head_a_class:
-        given = class_contrast
+        raise InputError(f"{rule.title} has a kernel: it stores rows, so features have no weights to explain")
+    contrast_function = rule.contrast
+    if contrast_function is None and rule.heads is one_head_a_class:
+        contrast_function = class_contrast
 
-    def between(label: int, rival: int) -> Contrast:
-        contrast = None if given is None else given(model.params, model.memory, label, rival)
+    def contrast_classes(label: int, rival: int) -> Contrast:
+        contrast = None if contrast_function is None else contrast_function(model.params, model.memory, label, rival)
         if contrast is None:
-            raise InputError(
-                f"{rule.title} names a class by more than a sum of scores: what a feature adds cannot be told"
-            )
+            raise InputError(f"{rule.title} does not choose a class by a weighted sum of scores")
         return contrast
 
-    between(0, 1)
-    return between
+    contrast_classes(0, 1)
+    return contrast_classes
 
 
 def _require_rivals(runtime: Runtime, among: Among, label: int | None) -> list[int]:
-    """Return the playable classes; refuse if the label is not one of them or is the only one."""
-    numbers = runtime.candidates(among)
-    candidates = list(range(len(runtime.classes))) if numbers is None else numbers
+    """Return the playable classes; raise InputError if the label is not one of them or the only one."""
+    indices = runtime.find_candidates(among)
+    candidates = list(range(len(runtime.classes))) if indices is None else indices
     if among is not None and label is not None and label not in candidates:
         raise InputError(f"the label is {brief(runtime.classes[label])}, but must be one of the candidates")
     if len(candidates) == 1:
-        raise InputError("there is one candidate alone, and so no other class that it could be ahead of")
+        raise InputError("there is only one candidate, so no other class to compare it with")
     return candidates
 
 
 def _find_rival(label: int, candidates: Sequence[int], lead: Callable[[int, int], float]) -> int:
-    """Return the class over which the label's lead is smallest.
-
-    Of several such classes, the one that leads over the others.
-    """
-    others = [other for other in candidates if other != label]
-    leads = [lead(label, other) for other in others]
-    least = min(leads)
-    nearest = [other for other, amount in zip(others, leads, strict=True) if amount == least]
+    """Return the class over which the label leads least; of several, the one ahead of the others."""
+    rivals = [rival for rival in candidates if rival != label]
+    leads = [lead(label, rival) for rival in rivals]
+    smallest = min(leads)
+    nearest = [rival for rival, rival_lead in zip(rivals, leads, strict=True) if rival_lead == smallest]
     best = nearest[0]
-    for other in nearest[1:]:
-        best = other if lead(other, best) > 0.0 else best
+    for rival in nearest[1:]:
+        best = rival if lead(rival, best) > 0.0 else best
     return best

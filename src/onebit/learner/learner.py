@@ -25,11 +25,11 @@ from onebit.contract.validation import ClassName, IdLike, checked_id, checked_se
 from onebit.engine import stream as engine
 from onebit.errors import InputError, brief
 from onebit.learner import inspection
-from onebit.learner.decide import Among, best_many, build_decision, decide_many, logged_decision, parse_terms
+from onebit.learner.decide import Among, build_decision, build_logged_decision, choose_best, decide_many, parse_terms
 from onebit.learner.decision import Decision
 from onebit.learner.feedback import learn_answer, learn_answers
 from onebit.learner.inspection import Explanation, explain
-from onebit.learner.model_file import decode, encode, name_file_in_errors, read, write
+from onebit.learner.model_file import decode_file, encode_file, name_file_in_errors, read_file, write_file
 from onebit.learner.runtime import Runtime
 from onebit.learner.state import dump_state, load_state
 from onebit.rules import DEFAULT, registry, rule_named
@@ -49,13 +49,13 @@ class Learner:
     _rule: ClassVar[Rule | None] = None
 
     def __init__(self, rule: Rule | str = DEFAULT, *, classes: int | Iterable[ClassName], **options: Any) -> None:
-        chosen = rule_named(rule) if isinstance(rule, str) else rule
-        if not isinstance(chosen, Rule):
-            raise InputError(f"rule is {brief(rule)}, but must be a Rule, or the name of one")
-        require_known(chosen.title, options, {**chosen.parameters, **MEANINGS})
-        common = Options(**{name: options.pop(name) for name in Options._fields if name in options}).checked()
-        # For the service, experiments and others who work with tables of numbers.
-        self.runtime = Runtime(chosen, classes, options, common)
+        parsed_rule = rule_named(rule) if isinstance(rule, str) else rule
+        if not isinstance(parsed_rule, Rule):
+            raise InputError(f"rule is {brief(rule)}, but must be a Rule or the name of one")
+        require_known(parsed_rule.title, options, {**parsed_rule.parameters, **MEANINGS})
+        common_options = Options(**{name: options.pop(name) for name in Options._fields if name in options}).checked()
+        # The lower-level interface for the service, experiments and other programs with tables of numbers.
+        self.runtime = Runtime(parsed_rule, classes, options, common_options)
         self.runtime.allocate_early()
 
     def __dir__(self) -> list[str]:
@@ -90,10 +90,10 @@ class Learner:
         with runtime.lock:
             terms = parse_terms(runtime, among, complete, sure, risk)
             identity = checked_id(runtime.ledger.next_id if id is None else id)
-            kept, _ = runtime.decide_one(x, identity, terms)
+            stored_x, _ = runtime.decide_one(x, identity, terms)
             if id is None:
                 runtime.ledger.next_id += 1
-            return build_decision(runtime, identity, kept, runtime.model.choice[0].tolist(), terms)
+            return build_decision(runtime, identity, stored_x, runtime.model.choice[0].tolist(), terms)
 
     def decide_many(
         self,
@@ -133,7 +133,7 @@ class Learner:
         >>> learner.best([0.5, -1.0])
         'right'
         """
-        return logged_decision(self.runtime, x, label, propensity, id, among, complete)
+        return build_logged_decision(self.runtime, x, label, propensity, id, among, complete)
 
     def probabilities(self, x: Any, *, among: Among = None) -> dict[ClassName, float]:
         """Return the probability that each class would be played for x, over all ids; 0 outside `among`.
@@ -163,7 +163,7 @@ class Learner:
 
     def best_many(self, X: Any, *, among: Among | Sequence[Among] = None) -> list[ClassName]:
         """Return the class considered best for each row of X, as `best` does. Nothing changes."""
-        return best_many(self.runtime, X, among)
+        return choose_best(self.runtime, X, among)
 
     # --- learning --------------------------------------------------------------------------------------------------
 
@@ -248,7 +248,7 @@ class Learner:
         """
         self.runtime.remove_class(name)
 
-    # --- looking at it ---------------------------------------------------------------------------------------------
+    # --- inspecting ------------------------------------------------------------------------------------------------
 
     @property
     def classes(self) -> tuple[ClassName, ...]:
@@ -281,9 +281,9 @@ class Learner:
 
     def __repr__(self) -> str:
         runtime = self.runtime
-        given = "".join(f", {name}={brief(value)}" for name, value in runtime.parameters.items())
+        settings = "".join(f", {name}={brief(value)}" for name, value in runtime.parameters.items())
         classes = brief(list(runtime.classes))
-        return f"{runtime.rule.title}(classes={classes}{given}, seed={runtime.seed}), {self.learnt} feedbacks learnt"
+        return f"{runtime.rule.title}(classes={classes}{settings}, seed={runtime.seed}), {self.learnt} feedbacks learnt"
 
     def _repr_html_(self) -> str:
         return self.describe()._repr_html_()
@@ -311,7 +311,7 @@ class Learner:
 
         `probabilities` tells how often each is played.
         """
-        return dict(zip(self.classes, inspection.believe_row(self.runtime, x).tolist(), strict=True))
+        return dict(zip(self.classes, inspection.compute_belief(self.runtime, x).tolist(), strict=True))
 
     def explain(
         self, x: Any, label: ClassName | None = None, top: int | None = 10, *, among: Among = None
@@ -322,18 +322,18 @@ class Learner:
         """
         return explain(self.runtime, x, label, top, among)
 
-    # --- keeping ---------------------------------------------------------------------------------------------------
+    # --- saving and copying ----------------------------------------------------------------------------------------
 
     def save(self, path: Any) -> None:
         """Write the learner to one file, atomically; an existing file is replaced.
 
         `onebit.load` reads it, and training continues as if it had never stopped.
         """
-        write(*dump_state(self.runtime), path)
+        write_file(*dump_state(self.runtime), path)
 
     def to_bytes(self) -> bytes:
         """Return the learner as the bytes that `save` writes."""
-        return encode(*dump_state(self.runtime))
+        return encode_file(*dump_state(self.runtime))
 
     @classmethod
     def from_bytes(cls, content: bytes, rule: Rule | str | None = None) -> Learner:
@@ -345,7 +345,7 @@ class Learner:
         >>> onebit.Learner.from_bytes(onebit.BPA(classes=2).to_bytes())
         BPA(classes=[0, 1], seed=0), 0 feedbacks learnt
         """
-        return wrap_runtime(load_state(*decode(content), rule))
+        return wrap_runtime(load_state(*decode_file(content), rule))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Learner:
         return copy_learner(self)
@@ -378,7 +378,7 @@ def load(path: Any, rule: Rule | str | None = None) -> Learner:
 
     If it used a rule of your own, pass that as `rule`.
     """
-    manifest, arrays = read(path)
+    manifest, arrays = read_file(path)
     with name_file_in_errors(path):
         return wrap_runtime(load_state(manifest, arrays, rule))
 
@@ -391,6 +391,6 @@ def learner_class(rule: Rule) -> Callable[..., Learner]:
         Learner.__init__(self, rule, classes=classes, **options)
 
     initialise.__name__, initialise.__qualname__ = "__init__", f"{rule.title}.__init__"
-    shown = {"__doc__": build_documentation(rule), "__signature__": build_signature(rule)}
-    own = {"__init__": initialise, "__module__": "onebit", "__slots__": (), "_rule": rule}
-    return type(rule.title, (Learner,), {**own, **shown})
+    presentation = {"__doc__": build_documentation(rule), "__signature__": build_signature(rule)}
+    attributes = {"__init__": initialise, "__module__": "onebit", "__slots__": (), "_rule": rule}
+    return type(rule.title, (Learner,), {**attributes, **presentation})

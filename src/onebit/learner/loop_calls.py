@@ -1,4 +1,4 @@
-"""Calls of the compiled loop on a model: for single rows, labelled rows and whole streams.
+"""Functions that run the compiled loop on a model: over single rows, labelled rows and whole streams.
 
 Rows go in and numbers come out; names of features and classes, ids and decisions belong to `Runtime`.
 """
@@ -22,13 +22,13 @@ from onebit.engine.compile import loop_for
 from onebit.engine.machine_code import CompiledLoop
 from onebit.engine.schedule import NO_REWARDS, NOTHING, Schedule
 from onebit.errors import InputError, OnebitError
-from onebit.features.rows import Rows, convert_stretch, filled_cells, slice_row
+from onebit.features.rows import Rows, convert_steps, count_filled_cells, slice_row
 from onebit.learner.model import Model
 from onebit.spaces.dense import DenseRows
 from onebit.spaces.sparse import SparseRows
 
 DECIDING = engine.DECIDE | engine.MEASURE | engine.CALIBRATE  # the mode of a decision that is returned to a caller
-BLOCK = 1 << 20  # cells of rows converted to the form of the space at a time
+BLOCK = 1 << 20  # number of cells converted at a time, from dense to sparse rows or back
 _NO_CHOICES = np.zeros((0, engine.CHOICE_COLUMNS))
 _WRONG = np.full(1, -1, dtype=np.int64)
 NO_IDS = np.zeros(0, dtype=np.uint64)
@@ -54,7 +54,7 @@ PLAIN_TERMS = DecisionTerms()
 class LoopTerms(NamedTuple):
     """The arguments of the loop that are the same for all steps of a call."""
 
-    kept: NDArray[np.float64]
+    choices: NDArray[np.float64]
     tally: engine.Tally
     ids: NDArray[np.uint64]
     first_id: int
@@ -78,7 +78,7 @@ def decide_row(model: Model, row: Rows, word: int, terms: DecisionTerms = PLAIN_
 
 
 def learn_row(model: Model, row: Rows, choice: Sequence[float], word: int, revealed: int) -> None:
-    """Learn from what was revealed about a choice on one row; if it is refused, nothing has changed."""
+    """Learn what was revealed about a choice on one row; if the row is refused, nothing changes."""
     row_loop = model.row_loop
     before = model.memory.tobytes(), model.calibration.tobytes()  # the loop may change these before it refuses a row
     if row_loop is not None:
@@ -102,9 +102,9 @@ def _restore(model: Model, memory: bytes, calibration: bytes) -> None:
 
 
 def prepare_row_loop(model: Model, rows: Rows) -> None:
-    """Pack the loop's arguments for the single rows to come, once their form is settled."""
-    settled = type(rows) is model.rows_type and not model.counts_rows
-    if model.row_loop is None and settled and isinstance(model.loop, CompiledLoop):
+    """Pack the loop's arguments for later single rows, once dense or sparse form is final."""
+    is_final = type(rows) is model.rows_type and not model.counts_rows
+    if model.row_loop is None and is_final and isinstance(model.loop, CompiledLoop):
         model.row_loop = RowLoop(model, model.loop, rows)
 
 
@@ -114,37 +114,49 @@ class RowLoop:
     The words hold addresses, so a model whose arrays are replaced needs a new one.
     """
 
-    __slots__ = ("_at", "_choice", "_enter", "_first_id", "_mode", "_referred", "_revealed", "_room", "_row", "_words")
+    __slots__ = (
+        "_address",
+        "_choice",
+        "_enter",
+        "_first_id",
+        "_mode",
+        "_owners",
+        "_revealed",
+        "_room",
+        "_row",
+        "_words",
+    )
 
     def __init__(self, model: Model, loop: CompiledLoop, rows: Rows) -> None:
         revealed = np.zeros(1, dtype=np.int64)
         terms = LoopTerms(model.choice, model.tally, NO_IDS, 0, 0, 0.0)
         arguments = loop_arguments(model, rows, Schedule(revealed), terms, 0, 1)
         words = np.frombuffer(loop.pack(*arguments), np.uint64).copy()
-        self._enter, self._at = loop.enter, ctypes.c_char_p(words.ctypes.data)
+        self._enter, self._address = loop.enter, ctypes.c_char_p(words.ctypes.data)
         self._row, self._first_id, self._mode = (loop.word_of(name) for name in ("rows", "first_id", "mode"))
         self._words, self._revealed, self._choice = words.data, revealed.data, model.choice.data
         self._room = model.room if isinstance(rows, SparseRows) else None
-        self._referred = arguments  # keep alive what the words point to
+        self._owners = arguments  # keep alive what the words point to
 
     def run(self, row: Rows, word: int, mode: int, choice: Sequence[float] | None = None, revealed: int = -1) -> bool:
-        """Decide, writing to `model.choice`, or learn what was revealed about a choice.
+        """Decide on a row, writing to `model.choice`, or learn what was revealed about a choice.
 
-        Return False if the loop refuses the row, or if the row has another form or too many columns.
+        `word` is the hash of the decision's id. Return False if the loop refuses the row, or if the row has another
+        form or too many columns.
         """
-        words, at, room = self._words, self._row, self._room
+        words, position, room = self._words, self._row, self._room
         if room is None and type(row) is DenseRows:
-            words[at] = id(row.values)
+            words[position] = id(row.values)
         elif room is not None and type(row) is SparseRows and row.width <= room:
-            words[at], words[at + 1], words[at + 2] = id(row.values), id(row.columns), id(row.starts)
+            words[position], words[position + 1], words[position + 2] = id(row.values), id(row.columns), id(row.starts)
         else:
             return False
         words[self._first_id], words[self._mode] = word, mode
         if choice is not None:
             _CHOICE.pack_into(self._choice, 0, *choice)
             self._revealed[0] = revealed
-        walked: int = self._enter(self._at)
-        return walked == 1
+        stop: int = self._enter(self._address)
+        return stop == 1
 
 
 # --- a few rows, and streams ------------------------------------------------------------------------------------------
@@ -163,7 +175,7 @@ def run_rows(
     sure: float = math.nan,
     risk: float = math.nan,
 ) -> None:
-    """Decide on a few rows, or learn from choices on them; if the loop refuses a row, explain why."""
+    """Decide on rows or learn from choices on them; raise InputError for a row that the loop refuses."""
     count = len(choices)
     if count > 1:  # a single row was checked when it was read
         model.refuse_unfitting(rows)
@@ -173,10 +185,10 @@ def run_rows(
     def walk(rows: Rows, start: int, stop: int) -> int:
         return model.loop(*loop_arguments(model, rows, schedule, terms, start, stop))
 
-    _walk_few(model, rows, count, walk, learns=bool(mode & engine.LEARN))
+    _walk_batch(model, rows, count, walk, learns=bool(mode & engine.LEARN))
 
 
-def _walk_few(
+def _walk_batch(
     model: Model,
     rows: Rows,
     count: int,
@@ -184,23 +196,23 @@ def _walk_few(
     learns: bool = True,
     teaches: bool = False,
 ) -> None:
-    """Walk over a few rows, switching space when their form settles or room runs out.
+    """Walk over a batch of rows, replacing the space if their form changes or it is full.
 
     Raise InputError for a row that the loop refuses, and explain why.
     """
-    done = 0
-    while done < count:
+    next_row = 0
+    while next_row < count:
         rows = model.fit_rows(rows)
-        counting, learnt = learns and model.counts_rows, model.memory[LEARNT]
-        stop = done + 1 if counting else count
-        done = walk(rows, done, stop)
-        if done == stop:
+        counts_row, learnt = learns and model.counts_rows, model.memory[LEARNT]
+        stop = next_row + 1 if counts_row else count
+        next_row = walk(rows, next_row, stop)
+        if next_row == stop:
             # Lessons are not feedback and do not raise memory[LEARNT].
-            if counting and (model.memory[LEARNT] > learnt or (teaches and filled_cells(rows, done - 1))):
-                model.count_row(rows, done - 1)
-        elif not model.make_support_room(rows, done):
-            where = f"row {done}: " if count > 1 else ""
-            raise InputError(where + model.explain_refusal(rows, done))
+            if counts_row and (model.memory[LEARNT] > learnt or (teaches and count_filled_cells(rows, next_row - 1))):
+                model.count_row(rows, next_row - 1)
+        elif not model.make_support_room(rows, next_row):
+            where = f"row {next_row}: " if count > 1 else ""
+            raise InputError(where + model.explain_refusal(rows, next_row))
     if learns and model.watches_repairs:
         model.warn_of_repairs()
 
@@ -221,7 +233,7 @@ def loop_arguments(
         model.memory,
         model.calibration,
         model.buffers,
-        terms.kept,
+        terms.choices,
         terms.tally,
         model.key,
         terms.ids,
@@ -242,7 +254,7 @@ def walk_stream(
     model: Model,
     rows: Rows,
     schedule: Schedule,
-    kept: NDArray[np.float64],
+    choices: NDArray[np.float64],
     tally: engine.Tally,
     first_id: int,
     steps: tuple[int, int],
@@ -260,31 +272,31 @@ def walk_stream(
     if len(schedule.part.waiting):
         ids = (schedule.numbers - schedule.part.first + first_id).astype(np.uint64)
     # Without a step for known labels a correction only says "wrong", which the loop does itself unless there are rewards.
-    by_bit = model.rule.teach is None and not len(schedule.rewards)
-    corrections = 0.0 if model.needs_labels or by_bit else schedule.corrections
-    terms, order = LoopTerms(kept, tally, ids, first_id, mode, corrections), NOTHING
+    loop_corrects = model.rule.teach is None and not len(schedule.rewards)
+    corrections = 0.0 if model.needs_labels or loop_corrects else schedule.corrections
+    terms, order = LoopTerms(choices, tally, ids, first_id, mode, corrections), NOTHING
     while step < stop:
         routing, learnt = model.routing, model.memory[LEARNT]
-        until = schedule.next_feedback(step, stop) if model.counts_rows else stop
-        here, part = rows, schedule
+        block_stop = schedule.next_feedback(step, stop) if model.counts_rows else stop
+        block, block_schedule = rows, schedule
         if type(rows) is not model.rows_type:
-            until = min(until, step + max(1, BLOCK // model.room))
+            block_stop = min(block_stop, step + max(1, BLOCK // model.room))
             order = order if len(order) else np.zeros(len(schedule.labels), dtype=np.int64)
-            here, part = convert_stretch(rows, schedule, (step, until), order)
-        reached = _walk_rows(model, here, part, terms, step, until)
-        if reached < until:
-            row = schedule.named_row(schedule.row(reached, rows.height))
-            raise InputError(f"row {row}: {model.explain_refusal(here, part.row(reached, here.height))}")
-        counted = model.routing is not routing  # a correction has already counted the row
-        if model.counts_rows and model.memory[LEARNT] > learnt and not counted:
-            model.count_row(rows, schedule.row(until - 1, rows.height))
-        step = until
+            block, block_schedule = convert_steps(rows, schedule, (step, block_stop), order)
+        position = _walk_rows(model, block, block_schedule, terms, step, block_stop)
+        if position < block_stop:
+            row = schedule.named_row(schedule.row(position, rows.height))
+            raise InputError(f"row {row}: {model.explain_refusal(block, block_schedule.row(position, block.height))}")
+        is_counted = model.routing is not routing  # a correction has already counted the row
+        if model.counts_rows and model.memory[LEARNT] > learnt and not is_counted:
+            model.count_row(rows, schedule.row(block_stop - 1, rows.height))
+        step = block_stop
     if model.watches_repairs:
         model.warn_of_repairs()
 
 
 def _walk_rows(model: Model, rows: Rows, schedule: Schedule, terms: LoopTerms, start: int, stop: int) -> int:
-    """Walk over rows in the form of the space; return the refused step, or `stop` if there was none."""
+    """Walk over rows of the same form as the space; return the refused step, or `stop` if none was."""
     while True:
         start = model.loop(*loop_arguments(model, rows, schedule, terms, start, stop))
         if start < 0:  # the loop stopped because a label is revealed
@@ -302,16 +314,17 @@ def _correct_round(model: Model, rows: Rows, schedule: Schedule, terms: LoopTerm
 
     If the rule has no step for known labels, learn only that the label was wrong.
     """
-    now, row = schedule.round_of(step), schedule.row(step, rows.height)
-    word = terms.ids[now : now + 1] if len(terms.ids) else np.array([terms.first_id + now], dtype=np.uint64)
-    here, choice, among = slice_row(rows, row), terms.kept[now : now + 1], repack_list(schedule.among, now)
+    round_index, row = schedule.round_of(step), schedule.row(step, rows.height)
+    one_round, single = slice(round_index, round_index + 1), slice_row(rows, row)
+    word = terms.ids[one_round] if len(terms.ids) else np.array([terms.first_id + round_index], dtype=np.uint64)
+    choice, among = terms.choices[one_round], repack_list(schedule.among, round_index)
     if model.rule.teach is None:
-        run_rows(model, here, choice, model.learning, word, labels=_WRONG, among=among)
+        run_rows(model, single, choice, model.learning, word, labels=_WRONG, among=among)
     else:
-        take_lessons(model, here, schedule.labels[now : now + 1], choice, word, among)
+        teach_rows(model, single, schedule.labels[one_round], choice, word, among)
 
 
-def take_lessons(
+def teach_rows(
     model: Model,
     rows: Rows,
     labels: NDArray[np.int64],
@@ -320,7 +333,7 @@ def take_lessons(
     among: Labels = NOTHING,
     first_id: int = 0,
 ) -> None:
-    """Take the rule's step for a known label on every row; with `choices`, each counts as feedback."""
+    """Learn the label of every row by the rule's full-information step; with `choices`, as feedback."""
     purpose = CORRECTING if len(choices) else TEACHING
 
     def walk(rows: Rows, start: int, stop: int) -> int:
@@ -343,4 +356,4 @@ def take_lessons(
             model.limit,
         )
 
-    _walk_few(model, rows, len(labels), walk, teaches=purpose == TEACHING)
+    _walk_batch(model, rows, len(labels), walk, teaches=purpose == TEACHING)

@@ -32,17 +32,17 @@ Arrays = dict[str, NDArray[Any]]
 _UNREADABLE = (TypeError, ValueError, LookupError, AttributeError, MemoryError)
 
 
-def encode(manifest: dict[str, Any], arrays: Arrays) -> bytes:
-    """Encode a manifest and arrays as the bytes of a file."""
+def encode_file(manifest: dict[str, Any], arrays: Arrays) -> bytes:
+    """Return the content of a learner file: the manifest with a checksum, and the arrays."""
     import safetensors.numpy
 
-    whole = {**manifest, "checksum": _checksum(manifest, arrays)}
-    content: bytes = safetensors.numpy.save(arrays, metadata={"onebit": json.dumps(whole)})
+    signed_manifest = {**manifest, "checksum": _compute_checksum(manifest, arrays)}
+    content: bytes = safetensors.numpy.save(arrays, metadata={"onebit": json.dumps(signed_manifest)})
     return content
 
 
-def write(manifest: dict[str, Any], arrays: Arrays, path: Any) -> None:
-    write_atomically(Path(path), encode(manifest, arrays))
+def write_file(manifest: dict[str, Any], arrays: Arrays, path: Any) -> None:
+    write_atomically(Path(path), encode_file(manifest, arrays))
 
 
 @contextmanager
@@ -54,20 +54,20 @@ def name_file_in_errors(path: Any) -> Iterator[None]:
         raise InputError(f"{path} cannot be used: {error}") from None
 
 
-def read(path: Any) -> tuple[dict[str, Any], Arrays]:
-    """Read the manifest and the arrays of a file, and verify the checksum."""
+def read_file(path: Any) -> tuple[dict[str, Any], Arrays]:
+    """Read a learner file from disk; return its manifest and arrays, verified by the checksum."""
     path = Path(path)
     if not path.is_file():
-        raise InputError(f"{path} is a folder, and not a file" if path.is_dir() else f"there is no file {path}")
+        raise InputError(f"{path} is a folder, not a file" if path.is_dir() else f"there is no file {path}")
     try:
         content = path.read_bytes()
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
-    return decode(content, str(path))
+    return decode_file(content, str(path))
 
 
-def decode(content: bytes, source: str = "what was given") -> tuple[dict[str, Any], Arrays]:
-    """Decode the bytes of `encode` and verify the checksum; errors name `source`."""
+def decode_file(content: bytes, source: str = "the content") -> tuple[dict[str, Any], Arrays]:
+    """Return the manifest and the arrays of a learner file, verified; errors name `source`."""
     import safetensors
     import safetensors.numpy
 
@@ -76,7 +76,7 @@ def decode(content: bytes, source: str = "what was given") -> tuple[dict[str, An
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
         text = header.get("__metadata__", {}).get("onebit")
     except (safetensors.SafetensorError, RecursionError, *_UNREADABLE) as error:
-        raise InputError(f"{source} is not a learner, or not all of one: {error}") from None
+        raise InputError(f"{source} is not a learner file, or is incomplete: {error}") from None
     return _verify(text, arrays, source)
 
 
@@ -92,13 +92,13 @@ def _verify(text: str | None, arrays: Arrays, path: str) -> tuple[dict[str, Any]
     if is_whole_number(manifest.get("format"), FORMAT + 1):
         raise InputError(f"{path} was written by a newer onebit ({brief(manifest.get('version'))}); this is {VERSION}")
     if manifest.get("format") != FORMAT:
-        raise InputError(f"{path} is of the format {brief(manifest.get('format'))}, but must be of {FORMAT}")
+        raise InputError(f"{path} has format {brief(manifest.get('format'))}, but this version reads format {FORMAT}")
     try:
-        is_whole = checksum == _checksum(manifest, arrays)
+        is_intact = checksum == _compute_checksum(manifest, arrays)
     except RecursionError:
         raise InputError(f"{path} is damaged: its manifest is nested too deeply") from None
-    if not is_whole:
-        raise InputError(f"{path} is damaged: its content does not fit its checksum")
+    if not is_intact:
+        raise InputError(f"{path} is damaged: its content does not match its checksum")
     with name_file_in_errors(path):
         for name, array in arrays.items():
             _require_finite(name, array)
@@ -110,7 +110,7 @@ def _verify(text: str | None, arrays: Arrays, path: str) -> tuple[dict[str, Any]
     ]
     if differences:
         warnings.warn(
-            f"{path} was saved on another machine ({'; '.join(differences)}): going on is equal to rounding, not bit for bit",
+            f"{path} was saved on another machine ({'; '.join(differences)}): results agree up to rounding, not bit for bit",
             OnebitWarning,
             stacklevel=4,
         )
@@ -121,11 +121,11 @@ def _require_finite(name: str, array: NDArray[Any]) -> None:
     """Raise InputError for an array with NaN or infinity, which would spread to every score."""
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         number = array[~np.isfinite(array)].flat[0]
-        raise InputError(f"the array {brief(name)} has {number} in it, but numbers must be finite")
+        raise InputError(f"the array {brief(name)} has the value {number}, but all numbers must be finite")
 
 
 def platform_info() -> dict[str, str]:
-    """Return what bit-for-bit equality depends on: the kind of CPU and the library versions."""
+    """Return the kind of CPU and the library versions, on which bit-for-bit equality depends."""
     import llvmlite
     import llvmlite.binding
     import numba
@@ -140,7 +140,7 @@ def platform_info() -> dict[str, str]:
     }
 
 
-def _checksum(manifest: dict[str, Any], arrays: Arrays) -> str:
+def _compute_checksum(manifest: dict[str, Any], arrays: Arrays) -> str:
     digest = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode())
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])

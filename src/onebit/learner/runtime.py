@@ -1,7 +1,7 @@
-"""The machinery of a learner: features, model, learnt ids and class names.
+"""The runtime of a learner: its features, model, ledger of learnt ids and class names.
 
 `Learner` is the user's interface. The service, experiments and other code that keeps rows, choices and ids in its own tables use
-the runtime directly, with numbers: rows in, one choice for each out, and later back in with whether it was right.
+the runtime directly, with arrays: it takes rows and returns one choice for each, and later learns if the choices were right.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from onebit.contract.validation import ClassName
 from onebit.engine import stream as engine
 from onebit.engine.schedule import NOTHING, Schedule
 from onebit.errors import InputError, OnebitError
-from onebit.features.features import Features, Kept, require_table
+from onebit.features.features import Features, StoredX, require_table
 from onebit.features.frames import Names
 from onebit.features.rows import Rows, is_sparse
 from onebit.learner.batches import LearningBatch, checked_among, checked_batch, learn_choices
@@ -36,7 +36,7 @@ from onebit.learner.loop_calls import (
     DecisionTerms,
     decide_row,
     run_rows,
-    take_lessons,
+    teach_rows,
     walk_stream,
 )
 from onebit.learner.model import Model
@@ -59,8 +59,8 @@ class Runtime:
         self.model = Model(rule, len(self.classes), self.parameters, self.features, self.space_choice, options)
         self.identity = uuid.uuid4().hex  # a learner accepts feedback only on its own decisions
         self.ledger = Ledger()
-        self.rewarded = False  # whether a reward strictly between 0 and 1 was ever learnt
-        self.taught = 0
+        self.rewarded = False  # True once a reward strictly between 0 and 1 has been learnt
+        self.taught_rows = 0  # labelled rows learnt by `teach`
         self.lock = threading.RLock()
 
     def allocate_early(self) -> None:
@@ -68,7 +68,7 @@ class Runtime:
         if self.features.size is not None and self.features.space is not None:
             self.model.allocate()
 
-    # --- what it is --------------------------------------------------------------------------------------------------
+    # --- classes, seed and support -----------------------------------------------------------------------------------
 
     @property
     def classes(self) -> tuple[ClassName, ...]:
@@ -76,7 +76,7 @@ class Runtime:
 
     @property
     def needs_labels(self) -> bool:
-        """True if the right class must be revealed (full information)."""
+        """True if the right class must always be revealed (full information)."""
         return self.model.needs_labels
 
     @property
@@ -92,13 +92,13 @@ class Runtime:
         """
         with self.lock:
             if not isinstance(self.space_choice, KernelChoice):
-                raise InputError("this learner has no kernel, so it stores no rows: learner.weights has its weights")
+                raise InputError("this learner has no kernel and stores no rows: see learner.weights")
             if self.model.space is None:
-                raise InputError("this learner has seen no x yet, so it has stored nothing")
+                raise InputError("this learner has not seen any x yet, so it stores no rows")
             return self.model.space.support()  # type: ignore[no-any-return]
 
     def add_class(self, name: ClassName) -> None:
-        """Add a class without any knowledge of it."""
+        """Add a class about which nothing is known."""
         with self.lock:
             names = self.names.with_class(name)
             self.model.add_class()
@@ -108,24 +108,24 @@ class Runtime:
         """Retire a class, which is never played again; what was learnt about it is kept."""
         with self.lock:
             self.names.index(name)
-            self._refuse_candidates()
+            self._require_candidates()
             self.names.retire(name)
 
-    def _refuse_candidates(self) -> None:
+    def _require_candidates(self) -> None:
         if not self.rule.takes_candidates:
-            raise InputError(f"{self.rule.title} does not say how it plays among some of its classes (Rule.narrowing)")
+            raise InputError(f"{self.rule.title} cannot choose among some of its classes: it has no Rule.narrowing")
 
-    def candidates(self, among: Iterable[ClassName] | None) -> list[int] | None:
+    def find_candidates(self, among: Iterable[ClassName] | None) -> list[int] | None:
         """Return the indices of the playable classes in ascending order; None if all are playable."""
         if among is not None:
-            self._refuse_candidates()
-        return self.names.candidates(among)
+            self._require_candidates()
+        return self.names.find_candidates(among)
 
     # --- reading x -----------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def unchanged_if_refused(self) -> Iterator[None]:
-        """Undo what the block found out about features if it raises an error."""
+    def undo_if_refused(self) -> Iterator[None]:
+        """Undo what the block has learnt about the form and names of features if it raises an error."""
         is_first, columns, names = self.model.space is None, self.features.columns, self.features.feature_names
         try:
             yield
@@ -134,7 +134,7 @@ class Runtime:
             raise
 
     def forget_features(self, is_first: bool, columns: int, names: Names | None) -> None:
-        """Undo what a refused row brought: the form of the features if it was the first, and new names.
+        """Undo what a refused row has fixed: the form of the features if it was the first, and new names.
 
         `columns` and `names` are `Features.columns` and `Features.feature_names` from before the row.
         """
@@ -146,17 +146,17 @@ class Runtime:
 
     def fix_features(self, X: Any) -> None:
         """Take the number and the form of the features from rows, without reading their values."""
-        self.features.settle(X)
+        self.features.fix_form(X)
         if self.model.space is None:
             self.model.allocate()
 
-    def table(self, X: Any) -> Rows:
-        """Return rows in a form that `walk` accepts, cast once and shared by all runs."""
+    def read_table(self, X: Any) -> Rows:
+        """Read a table into rows for `walk`, cast once so that several runs can share them."""
         self.fix_features(X)
-        return self.features.table(X, self.table_form(X))
+        return self.features.read_table(X, self.choose_table_form(X))
 
-    def table_form(self, X: Any) -> str | None:
-        """Return the form to read a table in: that of the space, or the table's own while still open.
+    def choose_table_form(self, X: Any) -> str | None:
+        """Return the form to read a table in: that of the space, or the table's own while it may change.
 
         `walk` converts rows as it goes.
         """
@@ -164,35 +164,35 @@ class Runtime:
             return self.features.space
         return "sparse" if is_sparse(X) else "dense"
 
-    def read_many(self, X: Any) -> tuple[list[Kept], Rows]:
-        """Read many x and make room for them: the copies that decisions keep, and the rows."""
+    def read_many(self, X: Any) -> tuple[list[StoredX], Rows]:
+        """Read many x and make room for them; return the copies that decisions store, and the rows."""
         if isinstance(X, list | tuple) and len(X) == 0:
             return [], DenseRows(np.zeros((0, 0)))  # an empty list says nothing about features
-        kept, rows = self.features.read_many(X)
+        stored, rows = self.features.read_many(X)
         self.model.make_room(rows)
-        return kept, rows
+        return stored, rows
 
     def read_rows(self, X: Any, grow: bool = False) -> Rows:
         """Read the rows of X without copies for decisions; `grow` adds their names to the vocabulary."""
-        rows = self.features.table(X, grow=grow)
+        rows = self.features.read_table(X, grow=grow)
         self.model.make_room(rows)
         return rows
 
     # --- deciding and learning in numbers ------------------------------------------------------------------------------
 
-    def decide_one(self, x: Any, identity: int | str, terms: DecisionTerms = PLAIN_TERMS) -> tuple[Kept, Rows]:
-        """Decide on one x and write the choice to `model.choice`; return the kept copy of x and its row."""
+    def decide_one(self, x: Any, identity: int | str, terms: DecisionTerms = PLAIN_TERMS) -> tuple[StoredX, Rows]:
+        """Decide on one x and write the choice to `model.choice`; return the stored x and its row."""
         features, row = self.features, None
         is_first, names = self.model.space is None, features.feature_names
         try:
-            kept, row = features.read(x)
+            stored_x, row = features.read(x)
             decide_row(self.model, row, identity if type(identity) is int else hash_id(identity), terms)
         except OnebitError as error:
             # Quote a number that is too large as it was given: the loop sees only infinity.
             flaw = None if row is None else features.describe_not_finite(row, 0, x)
             self.forget_features(is_first, features.columns, names)
             raise (error if flaw is None else InputError(flaw)) from None
-        return kept, row
+        return stored_x, row
 
     def variances(self, x: Any) -> NDArray[np.float64]:
         """Return the variance x'Px of every head's score for x; second-order learners only.
@@ -202,8 +202,8 @@ class Runtime:
         array([4., 4.])
         """
         if self.rule.second_order is None:
-            why = "has several members" if self.rule.composite else "keeps no covariance"
-            raise InputError(f"{self.rule.title} {why}, so its scores have no variance")
+            reason = "has several members" if self.rule.composite else "keeps no covariance"
+            raise InputError(f"{self.rule.title} {reason}, so its scores have no variance")
         with self.lock:
             self.decide_one(x, 0)
             heads = self.model.heads
@@ -230,13 +230,15 @@ class Runtime:
         >>> choices.shape, choices[:, 9:].sum(axis=1).tolist()
         ((2, 11), [1.0, 1.0])
         """
-        with self.lock, self.unchanged_if_refused():
+        with self.lock, self.undo_if_refused():
             columns = engine.CHOICE_COLUMNS + len(self.classes)
             terms = DecisionTerms(self._checked_among(among, len(ids)), sure, risk)
-            return self.choices(self.read_rows(X), ids, columns, terms)
+            return self.choose_classes(self.read_rows(X), ids, columns, terms)
 
-    def choices(self, rows: Rows, ids: Sequence[int | str], columns: int, terms: DecisionTerms) -> NDArray[np.float64]:
-        """Decide on rows already read; return one line of choices per row, cut after `columns` columns."""
+    def choose_classes(
+        self, rows: Rows, ids: Sequence[int | str], columns: int, terms: DecisionTerms
+    ) -> NDArray[np.float64]:
+        """Decide on parsed rows; return the choice for each row as a line of `columns` numbers."""
         if rows.height != len(ids):
             raise InputError(f"there are {len(ids)} ids for {rows.height} rows")
         choices = np.empty((rows.height, columns))
@@ -247,7 +249,7 @@ class Runtime:
         """Return the packed candidates, checked: one list for each row, or none at all."""
         if among is None or len(among) == 0:
             return NOTHING
-        self._refuse_candidates()
+        self._require_candidates()
         return checked_among(among, rows, len(self.classes))
 
     def learn_rows(
@@ -260,7 +262,7 @@ class Runtime:
     ) -> None:
         """Learn from choices that `decide_rows` made, in this order; if one is refused, none is learnt.
 
-        Further keywords are those of `batch`.
+        Further keywords are those of `read_batch`.
 
         >>> import onebit
         >>> learner = onebit.Banditron(classes=["no", "yes"])
@@ -269,10 +271,10 @@ class Runtime:
         >>> learner.learnt
         2
         """
-        with self.lock, self.unchanged_if_refused():
-            self.learn_batch(self.batch(X, ids, choices, right, **more))
+        with self.lock, self.undo_if_refused():
+            self.learn_batch(self.read_batch(X, ids, choices, right, **more))
 
-    def batch(
+    def read_batch(
         self,
         X: Any,
         ids: Sequence[int | str],
@@ -291,30 +293,30 @@ class Runtime:
         with self.lock:
             if self.needs_labels:
                 raise InputError(f"{self.rule.title} learns from labels, not from right and wrong")
-            sets = self._checked_among(among, len(ids))
+            candidate_lists = self._checked_among(among, len(ids))
             rows = self.read_rows(X, grow=True)
-            return checked_batch(rows, ids, choices, right, sets, rewards, truths, len(self.classes))
+            return checked_batch(rows, ids, choices, right, candidate_lists, rewards, truths, len(self.classes))
 
     def learn_batch(self, batch: LearningBatch) -> None:
-        """Learn a whole batch, or nothing if something in it cannot be learnt."""
+        """Learn a whole batch, or nothing if any part of it is refused."""
         with self.lock:
-            if not self.ledger.knows_none(batch.ids):
+            if not self.ledger.are_all_learnable(batch.ids):
                 for identity in batch.ids:
                     self.ledger.refuse_learnt(identity, self.ledger.moment)
             if len(batch.ids) == 0:
                 return
-            with self.model.unchanged_if_refused(batch.rows):
-                learn_choices(self.model, batch, self.corrects)
-            self.note_rewards(batch.rewards)
+            with self.model.undo_if_refused(batch.rows):
+                learn_choices(self.model, batch, self.learns_truths)
+            self.record_rewards(batch.rewards)
             self.ledger.record_all(batch.ids)
 
     @property
-    def corrects(self) -> bool:
-        """True if a given truth is learnt by the rule's step for known labels, not just as one bit."""
+    def learns_truths(self) -> bool:
+        """True if a given truth is learnt by the rule's full-information step, not just as one bit."""
         return self.rule.teach is not None and not self.needs_labels
 
-    def note_rewards(self, rewards: NDArray[np.float64]) -> None:
-        """Remember if any reward was strictly between 0 and 1; their sum is then no longer a count."""
+    def record_rewards(self, rewards: NDArray[np.float64]) -> None:
+        """Record if any reward was strictly between 0 and 1: the sum of rewards is then not a count."""
         self.rewarded = self.rewarded or bool(((rewards > 0.0) & (rewards < 1.0)).any())
 
     def disable_ledger(self) -> None:
@@ -324,7 +326,7 @@ class Runtime:
 
     def teach(self, X: Any, y: Iterable[ClassName]) -> None:
         """Learn from labelled rows: from all of them, or from none."""
-        with self.lock, self.unchanged_if_refused():
+        with self.lock, self.undo_if_refused():
             labels = self.names.indices(y)
             require_table(X)
             count = X.shape[0] if hasattr(X, "shape") else len(X)
@@ -332,11 +334,11 @@ class Runtime:
                 raise InputError(f"there are {len(labels)} labels for {count} rows")
             if count == 0:
                 return
-            rows = self.features.table(X)
+            rows = self.features.read_table(X)
             self.model.make_room()
-            with self.model.unchanged_if_refused(rows):
-                take_lessons(self.model, rows, labels, first_id=self.taught)
-            self.taught += count
+            with self.model.undo_if_refused(rows):
+                teach_rows(self.model, rows, labels, first_id=self.taught_rows)
+            self.taught_rows += count
 
     # --- whole streams -----------------------------------------------------------------------------------------------
 
@@ -344,7 +346,7 @@ class Runtime:
         self,
         rows: Rows,
         schedule: Schedule,
-        kept: NDArray[np.float64],
+        choices: NDArray[np.float64],
         tally: engine.Tally,
         start: int,
         stop: int,
@@ -352,22 +354,22 @@ class Runtime:
     ) -> None:
         """Decide and learn from step `start` to `stop` of a stream, counting mistakes.
 
-        `kept` holds the choice of every round if feedback is delayed, and has no rows otherwise. Without `calibrate`,
+        `choices` holds the choice of every round if feedback is delayed, and has no rows otherwise. Without `calibrate`,
         calibration of confidence is skipped to save time.
         """
         with self.lock:
             if len(schedule.among):
-                self._refuse_candidates()
+                self._require_candidates()
             self.ledger.next_ids(schedule.rounds)
-            self.note_rewards(schedule.rewards)
-            walk_stream(self.model, rows, schedule, kept, tally, self.ledger.next_id, (start, stop), calibrate)
+            self.record_rewards(schedule.rewards)
+            walk_stream(self.model, rows, schedule, choices, tally, self.ledger.next_id, (start, stop), calibrate)
 
     def finish_walk(self, schedule: Schedule) -> None:
-        """Record which rounds of the stream, or of the part of it that was walked, have been learnt."""
+        """Record which rounds have been learnt, of the stream or of the part of it that was walked."""
         with self.lock:
             ids: Any = self.ledger.next_ids(schedule.rounds)
             end = ids.stop
             if len(schedule.events):
                 ids = (schedule.learnt + (ids.start - schedule.part.first)).tolist()
-            self.ledger.record_all(ids, more=not schedule.part.last)
+            self.ledger.record_all(ids, more_follow=not schedule.part.last)
             self.ledger.next_id = end

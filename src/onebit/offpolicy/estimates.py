@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.contract.description import NORMAL, share
+from onebit.contract.description import NORMAL, wilson_interval
 from onebit.learner.learner import Learner
 from onebit.offpolicy.logged_rounds import CheckedRound, learn_feedback
 
@@ -235,7 +235,7 @@ def estimate_mean(name: str, rewards: float, squares: float, total: int, missing
     """
     if total == 0:
         return Estimate(name, math.nan, 0.0, 1.0, 0.0, 0)
-    value, low, high = share(rewards, total, squares)
+    value, low, high = wilson_interval(rewards, total, squares)
     low, high = widen_interval(low, high, missing)
     return Estimate(name, value, min(low, value), max(high, value), float(total), total)
 

@@ -110,7 +110,7 @@ def _check_round(number: int, given: Round, classes: Classes) -> CheckedRound:
         raise InputError(f"complete is {brief(given.complete)}, but must be True or False")
     place = classes.index(given.label)
     label = classes.names[place]
-    members = classes.candidates(given.among)
+    members = classes.find_candidates(given.among)
     among = None if members is None else tuple(classes.names[member] for member in members)
     candidates = np.arange(len(classes.names)) if members is None else np.array(members)
     if place not in candidates:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Annotated, NamedTuple
 
-from onebit.contract.choices import fill, greedy_label, member, members, share_greedy, uniform_label
+from onebit.contract.choices import count_at_least, fill, greedy_label, label_at_least, share_greedy, uniform_label
 from onebit.contract.parameters import OneOf
 from onebit.contract.rule import Choice, Rule, RuleInput, Vector
 
@@ -39,14 +39,14 @@ def decide(params: BanditPerceptron, given: RuleInput) -> Choice:
     """Play a label with a nonnegative score, or any label if there is none."""
     scores, draws = given.scores, given.draws
     greedy = greedy_label(scores, params.classes, draws)
-    positive = members(scores, params.classes, 0.0)
+    positive = count_at_least(scores, params.classes, 0.0)
     if positive == 0:
         return Choice(uniform_label(params.classes, draws), greedy, 1.0 / params.classes, 1.0, 0.0)
     if params.choose == Choose.RANDOM:
-        label = member(scores, params.classes, 0.0, uniform_label(positive, draws))
+        label = label_at_least(scores, params.classes, 0.0, uniform_label(positive, draws))
         return Choice(label, greedy, 1.0 / positive, 0.0, 0.0)
     if params.choose == Choose.FIRST:
-        return Choice(member(scores, params.classes, 0.0, 0), greedy, 1.0, 0.0, 0.0)
+        return Choice(label_at_least(scores, params.classes, 0.0, 0), greedy, 1.0, 0.0, 0.0)
     return Choice(greedy, greedy, 1.0, 0.0, 0.0)
 
 
@@ -65,7 +65,7 @@ def learn(params: BanditPerceptron, given: RuleInput, choice: Choice, revealed: 
 def probabilities(params: BanditPerceptron, given: RuleInput, out: Vector) -> None:
     """Write the probabilities: uniform over all labels if S is empty, else over what `choose` allows."""
     scores = given.scores
-    positive = members(scores, params.classes, 0.0)
+    positive = count_at_least(scores, params.classes, 0.0)
     if positive == 0:
         fill(out, params.classes, 1.0 / params.classes)
         return
@@ -75,7 +75,7 @@ def probabilities(params: BanditPerceptron, given: RuleInput, out: Vector) -> No
             if scores[label] >= 0.0:
                 out[label] = 1.0 / positive
     elif params.choose == Choose.FIRST:
-        out[member(scores, params.classes, 0.0, 0)] = 1.0
+        out[label_at_least(scores, params.classes, 0.0, 0)] = 1.0
     else:
         share_greedy(scores, params.classes, 0.0, out)
 

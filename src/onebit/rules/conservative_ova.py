@@ -31,7 +31,7 @@ import numpy as np
 
 from onebit.contract.belief import best_rival, class_contrast
 from onebit.contract.candidates import Labels, Narrowing, class_at, copy_all, gather_heads, scatter_heads
-from onebit.contract.choices import fill, greedy_label, members, share_greedy, uniform_label
+from onebit.contract.choices import count_at_least, fill, greedy_label, share_greedy, uniform_label
 from onebit.contract.parameters import Flag, OneOf, Real
 from onebit.contract.rule import OWN, Choice, Contrast, Matrix, Rule, RuleInput, Vector
 from onebit.contract.steps import Variant, binary_step, hinge
@@ -210,7 +210,7 @@ def decode(params: ConservativeOVA, given: RuleInput, first: int, apart: int) ->
 
 def is_guess(params: ConservativeOVA, scores: Vector) -> bool:
     """Return True if every score is negative and the user wants a guess in that case."""
-    return params.guess_if_all_negative == 1 and members(scores, params.classes, 0.0) == 0
+    return params.guess_if_all_negative == 1 and count_at_least(scores, params.classes, 0.0) == 0
 
 
 def decide(params: ConservativeOVA, given: RuleInput) -> Choice:

@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Annotated, NamedTuple
 
-from onebit.contract.candidates import AS_IT_IS, class_at, how_many, place_of
+from onebit.contract.candidates import NO_NARROWING, class_at, count_playable, place_of
 from onebit.contract.choices import explored_label, explored_propensity, fill
 from onebit.contract.draws import OWN, PLAY, uniform
 from onebit.contract.parameters import OneOf, Real
@@ -151,7 +151,7 @@ def decide(params: OffsetTree, given: RuleInput) -> Choice:
     greedy = label_at(node)
     if given.candidates.shape[0] > 0:
         greedy = place_of(given.candidates, greedy)
-    exploration, count = exploration_now(params, given.memory), how_many(given, params.classes)
+    exploration, count = exploration_now(params, given.memory), count_playable(given, params.classes)
     label = explored_label(greedy, count, exploration, given.draws)
     return Choice(label, greedy, explored_propensity(label, greedy, count, exploration), 0.0, 0.0)
 
@@ -166,7 +166,7 @@ def learn(params: OffsetTree, given: RuleInput, choice: Choice, revealed: int, s
         if params.weighting == Weighting.WEIGHTED:
             aggressiveness *= 0.5 / choice.propensity
         else:
-            possible = how_many(given, params.classes) * choice.propensity
+            possible = count_playable(given, params.classes) * choice.propensity
             if uniform(given.draws, PLAY) >= exploration_now(params, given.memory) / possible:
                 return 1.0
     node = leaf_of(class_at(given, choice.label), params.classes)
@@ -188,7 +188,7 @@ def learn(params: OffsetTree, given: RuleInput, choice: Choice, revealed: int, s
 
 def probabilities(params: OffsetTree, given: RuleInput, out: Vector) -> None:
     """Write the probabilities: the tree's, halved at nodes without a preference, mixed with exploration."""
-    exploration, count = exploration_now(params, given.memory), how_many(given, params.classes)
+    exploration, count = exploration_now(params, given.memory), count_playable(given, params.classes)
     for label in range(count):
         wins = 1.0
         node = leaf_of(class_at(given, label), params.classes)
@@ -251,7 +251,7 @@ RULE = Rule(
     heads=heads,
     prepare=prepare,
     contrast=contrast,
-    narrowing=AS_IT_IS,
+    narrowing=NO_NARROWING,
     examples=(
         {},
         {"kind": "general", "variant": "PA-II", "aggressiveness": 0.1},

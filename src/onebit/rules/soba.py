@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from typing import Annotated, NamedTuple
 
 from onebit.contract.choices import fill, rival
-from onebit.contract.covariance import Covariance, DiagonalForm, Forms, Matrices, Order, spread
+from onebit.contract.covariance import Covariance, DiagonalForm, Forms, Matrices, Order, difference_variance
 from onebit.contract.exploration import decide_epsilon_greedy, epsilon_greedy_probabilities
 from onebit.contract.parameters import Real
 from onebit.contract.rule import OWN, Choice, Rule, RuleInput, Vector
@@ -52,7 +52,7 @@ def learn(params: SOBA, given: RuleInput, choice: Choice, revealed: int, step: V
         return 1.0
     other = rival(scores, classes, label)
     delta = scores[other] - scores[label]
-    variance = choice.propensity + spread(scores, classes, joint, label, other)
+    variance = choice.propensity + difference_variance(scores, classes, joint, label, other)
     gain = (delta * delta + 2.0 * delta) / variance
     if memory[HEADROOM] + gain >= 0.0:
         memory[HEADROOM] += gain

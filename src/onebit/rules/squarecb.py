@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from typing import Annotated, NamedTuple
 
-from onebit.contract.choices import fill, greedy_label, highest, members, sampled_label, tied_with
+from onebit.contract.choices import count_at_least, fill, greedy_label, highest, sampled_label, tie_threshold
 from onebit.contract.covariance import Covariance, Matrices
 from onebit.contract.parameters import Real
 from onebit.contract.rule import LEARNT, Choice, Rule, RuleInput, Vector
@@ -57,8 +57,8 @@ def decide(params: SquareCB, given: RuleInput) -> Choice:
 def probabilities(params: SquareCB, given: RuleInput, out: Vector) -> None:
     """Write the mean of the distributions over the labels that tie for the best."""
     scores = given.scores
-    least = tied_with(scores[highest(scores, params.classes)])
-    tied = members(scores, params.classes, least)
+    least = tie_threshold(scores[highest(scores, params.classes)])
+    tied = count_at_least(scores, params.classes, least)
     fill(out, params.classes, 0.0)
     for best in range(params.classes):
         if scores[best] >= least:

@@ -60,8 +60,8 @@ class MarginRows:
     def read(cls, X: Any) -> MarginRows:
         """Convert user input; raise InputError unless it is a table of finite numbers."""
         features = Features(Options(dtype="float64"))
-        features.settle(X)
-        table = features.table(X)
+        features.fix_form(X)
+        table = features.read_table(X)
         longest = float(np.sqrt(squared_lengths(table).max()))
         if not longest < 1e100:
             raise InputError(f"the longest row has length {longest:g}, which is too long to be squared; scale the rows")

@@ -27,7 +27,7 @@ from onebit.auto.dense.mixture import (
 from onebit.auto.dense.scoring import LOOKED, STANDARD, TRUST, waves_of_columns
 from onebit.auto.dense.shaped_factors import LARGEST, LOGARITHM, shares
 from onebit.auto.dense.views import MEAN
-from onebit.contract.belief import Contributions, amount
+from onebit.contract.belief import Contributions, evaluate_contrast
 from onebit.learner.learner import Learner
 from tests.auto.streams import Array, gaussians
 
@@ -104,7 +104,7 @@ def lead_of(learner: Learner, x: Array, label: int, rival: int) -> tuple[float, 
     learner.scores(x)  # leaves those of x in the buffer
     contrast = rule.contrast(model.params, model.memory, label, rival)
     assert contrast is not None
-    return amount(contrast, model.buffers[0]), model.space.contributions(None, contrast)
+    return evaluate_contrast(contrast, model.buffers[0]), model.space.contributions(None, contrast)
 
 
 def sums_up(learner: Learner, x: Array) -> None:

@@ -82,7 +82,7 @@ def ends_as_disturbed(
 
 def first_twins(learner: Learner, one: Problem) -> int:
     """The first round in which the best score and another, of a vector that is not the same, differ by rounding alone."""
-    learner.runtime.table(one.values)
+    learner.runtime.read_table(one.values)
     labels, order, events = one.schedule.labels, one.schedule.order, one.schedule.events
     decisions: dict[int, Decision] = {}
     for event in events if len(events) else np.arange(one.rounds) * EVENT + (DECIDE | LEARN):

@@ -90,7 +90,7 @@ def assert_agree(
     kept.check()
     for place, at in enumerate(kept.differences):
         learner = cpu.learners[place]
-        assert launched.memories[place, LEARNT] == learner.runtime.model.beginning.memory[LEARNT]
+        assert launched.memories[place, LEARNT] == learner.runtime.model.starting_point.memory[LEARNT]
         space = learner.runtime.model.space
         alike = close(launched.weights[place], learner.weights, ALIKE)
         if launched.variances.size:

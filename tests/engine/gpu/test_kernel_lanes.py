@@ -69,7 +69,7 @@ def assert_agree(cpu: Walk, launched: Launched) -> None:
         assert close(
             launched.variances[place], getattr(learner.runtime.model.space, "variances", launched.variances[place])
         )
-        found, right = launched.memories[place], learner.runtime.model.beginning.memory
+        found, right = launched.memories[place], learner.runtime.model.starting_point.memory
         assert found[[LEARNT, RIGHT]].tolist() == right[[LEARNT, RIGHT]].tolist()
         assert close(found[[NORM]], right[[NORM]])
         assert close(found[OWN:], right[OWN:])
@@ -314,7 +314,7 @@ def test_a_replicate_that_is_refused_stands_still_and_others_go_on(
     assert not launched.counts.curves[1, :, 20:].any(), "no mark was passed after that"
     for place, learner in enumerate(cpu.learners):
         assert close(launched.weights[place], learner.weights)
-        assert launched.memories[place, LEARNT] == learner.runtime.model.beginning.memory[LEARNT]
+        assert launched.memories[place, LEARNT] == learner.runtime.model.starting_point.memory[LEARNT]
 
 
 @pytest.mark.parametrize(
@@ -386,7 +386,7 @@ def test_steps_that_no_weights_can_take_are_refused(gpu: Device) -> None:
         cpu = on_cpu([Learner(rule, classes=3)], [one], in_python)
     launched = on_gpu([Learner(rule, classes=3)], [one], LAYOUTS[2])
     assert cpu.refused.tolist() == launched.counts.refused.tolist() == [True]
-    assert launched.memories[0, LEARNT] == cpu.learners[0].runtime.model.beginning.memory[LEARNT] == 10.0
+    assert launched.memories[0, LEARNT] == cpu.learners[0].runtime.model.starting_point.memory[LEARNT] == 10.0
     assert close(launched.weights[0], cpu.learners[0].weights)
 
 
@@ -441,7 +441,7 @@ def test_marks_are_those_that_are_asked_for(gpu: Device) -> None:
     whole, again = (on_gpu(learners, [each], layout) for each in (one, plain))
     assert np.array_equal(whole.counts.curves, again.counts.curves)
     marks = np.array([1, 7, 40])
-    params, memory, longest = learners[0].runtime.model.beginning
+    params, memory, longest = learners[0].runtime.model.starting_point
     shape = Shape.of(learners[0].runtime.rule, params, len(memory), 5)
     schedules = launch.DeviceSchedules(
         launch.DeviceRows([one.values], False, layout.padded(shape)), [(0, one.schedule)]

@@ -220,7 +220,7 @@ def test_progress_hears_of_rounds_that_were_asked_for(gpu: Device) -> None:
     one = problem(3, 4, 30)
     learner = learners_of(rule_named("perceptron"), {}, 3, 1)[0]
     shape, layout = shape_of(learner, 4), Layout(1, "registers", 4)
-    three = Replicates.of(shape, [learner.runtime.model.beginning] * 3, [0] * 3, range(3))
+    three = Replicates.of(shape, [learner.runtime.model.starting_point] * 3, [0] * 3, range(3))
     schedules = DeviceSchedules(DeviceRows([one.values], False, layout.padded(shape)), [(0, one.schedule)])
     counts = launch.walk(shape, layout, schedules, three, np.array([30]), heard.append)
     assert sum(heard) == 3 * 30

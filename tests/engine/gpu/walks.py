@@ -129,7 +129,7 @@ def on_cpu(
     """Walk every learner through its problem; `prepare` may change it when it has its features."""
     choices, curves, refused = [], [], []
     for learner, one in zip(learners, problems, strict=True):
-        rows = learner.runtime.table(one.values)
+        rows = learner.runtime.read_table(one.values)
         if prepare is not None:
             prepare(learner)
         kept, tally = np.zeros((one.rounds, CHOICE_COLUMNS)), every_round(one.rounds)
@@ -168,7 +168,7 @@ class Launched(NamedTuple):
 
 def shape_of(learner: Learner, features: int, late: bool = False, sparse: bool = False) -> Shape:
     """The shape of the kernel for a learner and rows without their constant feature."""
-    params, memory, _ = learner.runtime.model.beginning
+    params, memory, _ = learner.runtime.model.starting_point
     return Shape.of(learner.runtime.rule, params, len(memory), features + learner.runtime.options.bias, late, sparse)
 
 
@@ -185,7 +185,7 @@ def on_gpu(
     different = {id(one): one for one in problems}
     tables = [one.values for one in different.values()]
     places = {which: place for place, which in enumerate(different)}
-    beginnings = [one.runtime.model.beginning for one in learners]
+    beginnings = [one.runtime.model.starting_point for one in learners]
     seeds = [one.runtime.seed for one in learners]
     replicates = Replicates.of(shape, beginnings, [places[id(one)] for one in problems], seeds)
     marks = np.arange(1, problems[0].rounds + 1)

@@ -156,11 +156,11 @@ def test_memory_does_not_grow_with_the_rounds(
         (
             {"order": "shuffle", "runs": 2, "threads": 2},
             r"^synsep10 with 1,000,000 rounds, 2 runs of it at a time, whose rows must all be there at once, needs 848 MB of memory, "
-            r"and 100 MB are free: take fewer rounds, or fresh rows in the order in which they are drawn, or fewer threads$",
+            r"but only 100 MB is free: take fewer rounds, or fresh rows in the order in which they are drawn, or fewer threads$",
         ),
         (
             {"order": "resample"},
-            "whose rows must all be there at once, needs 408 MB of memory, and 100 MB",
+            "whose rows must all be there at once, needs 408 MB of memory, but only 100 MB",
         ),
         (
             {"delay": 400_000},
@@ -168,7 +168,7 @@ def test_memory_does_not_grow_with_the_rounds(
         ),
         (
             {"learner": "perceptron", "kernel": "rbf", "max_support": None},
-            "may store each of 1,000,000 rows, needs .* MB .*: give max_support",
+            "may store all of 1,000,000 rows, needs .* MB .*: set max_support",
         ),
         ({"X": X, "y": Y, "rounds": 10**9, "delay": 10**8}, "whose feedback comes late, needs 51.2 GB of memory"),
     ],
@@ -199,7 +199,7 @@ def test_a_comparison_is_refused_before_it_starts(monkeypatch: pytest.MonkeyPatc
 def test_a_copy_of_large_rows_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     table, labels = rows(60_000, width=50)
     monkeypatch.setattr("onebit.contract.memory.available_memory", lambda: 20_000_000)
-    sentence = r"^a copy of all 60,000 rows, dense and in float64, needs 24 MB of memory, and 20 MB are free: take dtype and space as"
+    sentence = r"^a copy of all 60,000 rows, dense and in float64, needs 24 MB of memory, but only 20 MB is free: take dtype and space as"
     with pytest.raises(OutOfMemoryError, match=sentence):
         onebit.run("banditron", table.astype(np.float32), labels, rounds=100, dtype="float64")
     assert onebit.run("banditron", table.astype(np.float32), labels, rounds=100).rounds == 100
@@ -214,7 +214,9 @@ def test_whoever_needs_all_rows_at_once_is_told(what: str, monkeypatch: pytest.M
         "data": lambda: stream("synsep10", rounds=10**6).data(0),
         "schedule": lambda: late.schedule(late.data(0), 0),
     }
-    with pytest.raises(OutOfMemoryError, match=r"at once, needs .* of memory, and 100 MB are free: take fewer rounds"):
+    with pytest.raises(
+        OutOfMemoryError, match=r"at once, needs .* of memory, but only 100 MB is free: take fewer rounds"
+    ):
         calls[what]()
 
 
@@ -225,6 +227,6 @@ def test_a_kernel_that_grows_out_of_memory_is_told(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("onebit.contract.memory.NEGLIGIBLE", 0)
     monkeypatch.setattr("onebit.contract.memory.available_memory", lambda: 10_000)
     with pytest.raises(
-        OutOfMemoryError, match=r"^storing more rows needs .* of memory, and .* are free: give max_support$"
+        OutOfMemoryError, match=r"^storing more rows needs .* of memory, but only .* is free: set max_support$"
     ):
         onebit.run("banditron", table, labels, kernel="rbf:0.5", max_support=1000, order="file")

@@ -267,7 +267,7 @@ def content_of(manifest: Any, arrays: Any) -> bytes:
     """A file with a right checksum, whatever is in it."""
     import safetensors.numpy
 
-    whole = {**manifest, "checksum": model_file._checksum(manifest, arrays)}
+    whole = {**manifest, "checksum": model_file._compute_checksum(manifest, arrays)}
     return safetensors.numpy.save(arrays, metadata={"onebit": json.dumps(whole)})
 
 
@@ -282,7 +282,7 @@ def altered(number: int, files: list[Path]) -> tuple[str, bytes]:
         return f"header of {path.name}", alter_header(random, content)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        manifest, arrays = model_file.read(path)
+        manifest, arrays = model_file.read_file(path)
     for _ in range(pick(random, [1, 1, 1, 2, 3])):
         alter = alter_manifest if random.random() < 0.4 else alter_array
         manifest, arrays = alter(random, manifest, arrays)

@@ -16,7 +16,7 @@ import pytest
 import onebit
 from onebit.auto import rule as auto_rule
 from onebit.learner.learner import Learner, copy_learner, wrap_runtime
-from onebit.learner.model_file import FORMAT, decode
+from onebit.learner.model_file import FORMAT, decode_file
 from onebit.learner.state import dump_state, load_state
 from tests.learner.storage.hostile import content_of, require_sound, write_seeds
 from tests.slow import slow
@@ -287,7 +287,7 @@ def test_numbers_that_have_run_out_are_a_sentence(tmp_path: Path) -> None:
 def test_names_that_were_read_and_not_learnt_are_saved(tmp_path: Path) -> None:
     learner = Learner("bpa", classes=3, text=True)
     learner.learn(learner.decide("one two"), right=True)
-    learner.runtime.table(["three four five six seven eight nine ten"])
+    learner.runtime.read_table(["three four five six seven eight nine ten"])
     learner.save(tmp_path / "read.onebit")
     assert onebit.load(tmp_path / "read.onebit").features == 10
     assert copy_learner(learner).features == 10
@@ -329,7 +329,7 @@ def test_a_number_that_no_learner_has_is_refused_or_does_no_harm(name: str, opti
         chosen = altered[numbers[case // len(FAR) % len(numbers)]]
         chosen.flat[int(chance.integers(chosen.size))] = FAR[case % len(FAR)]
         try:
-            learner = wrap_runtime(load_state(*decode(content_of(manifest, altered))))
+            learner = wrap_runtime(load_state(*decode_file(content_of(manifest, altered))))
             require_sound(learner.decide(X[case % len(X)]))
             json.dumps(learner.explain(X[case % len(X)]).to_dict(), allow_nan=False)
         except onebit.OnebitError:

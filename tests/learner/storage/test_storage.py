@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import onebit
-from onebit.checks.examples import played, rows, state
+from onebit.checks.examples import play, rows, state
 from onebit.contract import files
 from onebit.learner import model_file
 from onebit.learner.learner import Learner
@@ -32,7 +32,7 @@ GOLDEN = [
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
     learner = Learner("bpa", classes=["no", "yes"], seed=1)
-    played(learner, *rows(30, classes=2))
+    play(learner, *rows(30, classes=2))
     learner.learn(learner.decide(rows(1)[0][0], id="späte Antwort"), right=True)
     learner.save(tmp_path / "learner.onebit")
     return tmp_path / "learner.onebit"
@@ -68,15 +68,15 @@ def test_golden_learners_go_on_as_their_release_did(folder: Path, name: str) -> 
 
 @pytest.mark.parametrize("version", ["", "1.0", "four", "1.x.0", "1.0.0rc", "1.0.0 and more", 4, None])
 def test_a_file_of_no_version_is_refused(saved: Path, version: object) -> None:
-    manifest, arrays = model_file.read(saved)
-    model_file.write({**manifest, "version": version}, arrays, saved)
+    manifest, arrays = model_file.read_file(saved)
+    model_file.write_file({**manifest, "version": version}, arrays, saved)
     assert "must be a version such as 1.0.0" in refusal(saved)
 
 
 @pytest.mark.parametrize("version", ["1.0.0rc1", "1.0.0rc1.dev2", "1.0.0"])
 def test_a_file_of_a_release_candidate_is_read(saved: Path, version: str) -> None:
-    manifest, arrays = model_file.read(saved)
-    model_file.write({**manifest, "version": version}, arrays, saved)
+    manifest, arrays = model_file.read_file(saved)
+    model_file.write_file({**manifest, "version": version}, arrays, saved)
     assert onebit.load(saved).classes == tuple(manifest["classes"])
 
 
@@ -141,7 +141,7 @@ def test_a_file_of_a_newer_format_is_refused(saved: Path, monkeypatch: pytest.Mo
 def test_another_machine_warns_and_loads(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = model_file.platform_info()
     monkeypatch.setattr(model_file, "platform_info", lambda: {**here, "cpu": "x86_64 another"})
-    with pytest.warns(UserWarning, match="equal to rounding"):
+    with pytest.warns(UserWarning, match="agree up to rounding"):
         learner = onebit.load(saved)
     assert learner.learnt == 31
 
@@ -206,14 +206,14 @@ def test_a_folder_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
 
 def test_a_refusal_of_what_is_in_a_file_names_the_file(saved: Path) -> None:
     """Its checksum is right, and its content cannot be."""
-    manifest, arrays = model_file.read(saved)
-    model_file.write(manifest, {**arrays, "weights": arrays["weights"][:1]}, saved)
+    manifest, arrays = model_file.read_file(saved)
+    model_file.write_file(manifest, {**arrays, "weights": arrays["weights"][:1]}, saved)
     with pytest.raises(onebit.InputError, match=f"^{saved} cannot be used: the array 'weights'"):
         onebit.load(saved)
 
 
 def test_the_wrong_rule_is_refused(saved: Path) -> None:
-    with pytest.raises(onebit.OnebitError, match="learnt by the rule 'bpa'"):
+    with pytest.raises(onebit.OnebitError, match="has the rule 'bpa'"):
         onebit.load(saved, rule=registry()["banditron"])
 
 

@@ -19,7 +19,7 @@ from onebit.cli import main
 from onebit.client import Client
 from onebit.errors import OnebitError
 from onebit.learner.learner import wrap_runtime
-from onebit.learner.model_file import read
+from onebit.learner.model_file import read_file
 from onebit.learner.state import load_state
 from onebit.service.core.follower import LogFollower
 from onebit.service.core.statistics import Statistics
@@ -424,7 +424,7 @@ def test_a_snapshot_and_the_log_that_disagree(tmp_path: Path, caplog: pytest.Log
             expected = service.stats("bad")["learnt"]
         number = number_of(folder, "bad")
         paths = [one for one in snapshots_in(folder) if one.parent.name == str(number)]
-        manifest, arrays = read(paths[-1])
+        manifest, arrays = read_file(paths[-1])
         beside = manifest.pop("service")
         learner = wrap_runtime(load_state(manifest, arrays))
         learner.add_class("another")

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from onebit.errors import OnebitError
-from onebit.learner.model_file import read, write
+from onebit.learner.model_file import read_file, write_file
 from onebit.service.requests import NewLearner
 from onebit.service.service import Service
 from onebit.service.store.sqlite.schema import FILE
@@ -126,9 +126,9 @@ def dangling(path: Path) -> None:
 
 def rewrite(path: Path, alter: Callable[[dict[str, Any], dict[str, Any]], None]) -> None:
     """Alter what it says, and make the checksum fit."""
-    manifest, arrays = read(path)
+    manifest, arrays = read_file(path)
     alter(manifest, arrays)
-    write(manifest, arrays, path)
+    write_file(manifest, arrays, path)
 
 
 def without_service(path: Path) -> None:
@@ -577,12 +577,12 @@ def test_what_root_serves_in_the_folder_of_another_stays_that_users(tmp_path: Pa
 def test_a_hostile_snapshot_is_skipped(folder: Path, field: str, value: Any) -> None:
     """With a right checksum: the service starts without it, and ends up where it was."""
     newest = sorted(snapshots_in(folder))[-1]
-    manifest, arrays = read(newest)
+    manifest, arrays = read_file(newest)
     inside, *rest = manifest["service"], *field.split(".")
     for name in rest[:-1]:
         inside = inside[name]
     inside[rest[-1]] = value
-    write(manifest, arrays, newest)
+    write_file(manifest, arrays, newest)
     reader = SqliteStore(folder).reader()
     try:
         names = {

@@ -43,13 +43,13 @@ class Tables:
         """Return the rows in the form that this learner reads."""
         features = learner.runtime.features
         if features.named:  # each learner has its own vocabulary
-            return learner.runtime.table(self.data.given)
-        space = learner.runtime.table_form(self.data.given)
+            return learner.runtime.read_table(self.data.given)
+        space = learner.runtime.choose_table_form(self.data.given)
         form = (features.dtype, features.size, space, features.feature_names)
         with self._lock:
             if form not in self._rows:
                 self._refuse_copy(features.dtype, space)
-                self._rows[form] = learner.runtime.table(self.data.given)
+                self._rows[form] = learner.runtime.read_table(self.data.given)
             return self._rows[form]
 
     def _refuse_copy(self, dtype: np.dtype[Any], space: str | None) -> None:
@@ -78,7 +78,7 @@ class Tables:
                 held = str(getattr(values, "dtype", "float64"))  # avoid copying data that may be larger than memory
                 texts = isinstance(self.data.X, list) and isinstance(self.data.X[0], str)
                 features = Features(Options(dtype=held if held == "float32" else "float64", text=texts))
-                self._longest = float(squared_lengths(features.table(self.data.X)).max())
+                self._longest = float(squared_lengths(features.read_table(self.data.X)).max())
             return self._longest
 
 

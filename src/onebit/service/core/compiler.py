@@ -71,7 +71,7 @@ def _compile_side_by_side(learner: Learner, inputs: Inputs) -> None:
     These are the loops for deciding and learning, and for corrections.
     """
     runtime = learner.runtime
-    loops = [stream, lessons] if runtime.corrects else [stream]
+    loops = [stream, lessons] if runtime.learns_truths else [stream]
     blueprints = runtime.model.blueprints(len(learner.classes), inputs.columns, inputs.kind == "numbers")
     wanted = [(one.make(), loop) for one in blueprints for loop in loops]
     count = min(cores(), len(wanted))

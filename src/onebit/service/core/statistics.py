@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from onebit.contract.description import share
+from onebit.contract.description import wilson_interval
 from onebit.contract.validation import ClassName
 from onebit.errors import InputError
 from onebit.service.core.drift import DriftDetector
@@ -38,7 +38,7 @@ Shares = tuple[float, float, float] | tuple[None, None, None]
 
 def _share(count: float, total: int) -> Shares:
     """Return a proportion with the bounds of its 95 % interval; None for each without rounds."""
-    return share(count, total) if total else (None, None, None)
+    return wilson_interval(count, total) if total else (None, None, None)
 
 
 class Statistics:

@@ -16,7 +16,7 @@ import orjson
 from onebit.contract.installation import install_command
 from onebit.contract.validation import ClassName
 from onebit.errors import InputError, MissingExtraError
-from onebit.features.named import words_in
+from onebit.features.named import list_words
 from onebit.service.inputs import X
 from onebit.service.store.queries import DecisionRecord
 from onebit.service.task import TaskInfo
@@ -103,7 +103,7 @@ def played(row: DecisionRecord) -> tuple[ClassName, float]:
 def named(x: Any) -> Iterator[tuple[str, float]]:
     """Return the named features of an x: list positions, or the words of a text as a learner reads it."""
     if isinstance(x, str):
-        words = words_in(x)
+        words = list_words(x)
         return ((word, len(words) ** -0.5) for word in words)
     return iter(x.items()) if isinstance(x, dict) else ((str(index), value) for index, value in enumerate(x))
 

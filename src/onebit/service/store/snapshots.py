@@ -17,7 +17,7 @@ from onebit.contract.files import match_folder_owner, write_atomically
 from onebit.contract.validation import ClassName
 from onebit.errors import InputError, OnebitError, brief
 from onebit.learner.learner import Learner, wrap_runtime
-from onebit.learner.model_file import decode, encode, name_file_in_errors
+from onebit.learner.model_file import decode_file, encode_file, name_file_in_errors
 from onebit.learner.state import dump_state, load_state
 from onebit.rules import rule_named
 from onebit.service.core.statistics import Statistics
@@ -98,7 +98,7 @@ def decode_snapshot(content: bytes, where: str = "the state in the log", age_s: 
     """Decode a snapshot from the bytes of its file; raise an error of `UNREADABLE` if it is invalid."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        manifest, arrays = decode(content, where)
+        manifest, arrays = decode_file(content, where)
         with name_file_in_errors(where):
             try:
                 fields = _ServiceFields.model_validate(manifest.get("service"))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onebit.contract.rule import known
+from onebit.contract.rule import rules_by_record
 from onebit.data.dataset import Dataset
 from onebit.data.streams import stream
 from onebit.errors import NetworkError, OnebitError
@@ -348,7 +348,7 @@ def nudge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.syspath_prepend(tmp_path)
     rule = importlib.import_module("onebit_test_nudge").RULE
     yield rule
-    known.pop(rule.record, None)
+    rules_by_record.pop(rule.record, None)
     for name in ("onebit_test_nudge", "onebit_test_helper"):
         sys.modules.pop(name, None)
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onebit.contract.rule import Rule, known
+from onebit.contract.rule import Rule, rules_by_record
 from onebit.data.sources import Source
 from onebit.engine.compile import code_mark
 from onebit.engine.fingerprint import reach
@@ -176,4 +176,4 @@ def _unpack(what: str, packed: PackedValue, source: Source | None = None) -> Any
 def unpack_rule(packed: bytes) -> Rule:
     """Return the user-defined rule; the same object for the same bytes, so it is compiled only once."""
     rule: Rule = pickle.loads(packed)
-    return known.setdefault(rule.record, rule)
+    return rules_by_record.setdefault(rule.record, rule)

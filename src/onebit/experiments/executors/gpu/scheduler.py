@@ -132,7 +132,7 @@ class StreamScheduler:
         try:
             tables, schedule = SharedData(self._by_seed[seed][0], self._fixed).load()
             features = Features()
-            features.settle(tables.data.X)
+            features.fix_form(tables.data.X)
         except OnebitError:
             return None
         return None if features.named else _SeedData(tables, features, schedule)
@@ -214,7 +214,7 @@ class StreamScheduler:
         beginning = self._beginnings.get(id(trial.entry))
         if beginning is None:
             learner = trial.entry.begin(trial.stream, data.tables.data, trial.seed, data.tables.longest_squared)
-            params, memory, _ = learner.runtime.model.beginning
+            params, memory, _ = learner.runtime.model.starting_point
             features, late = data.features.columns + self._bias, is_late(data.schedule)
             shape = Shape.of(trial.entry.rule, params, len(memory), features, late, data.features.space == "sparse")
             beginning = learner, shape, layout_for(shape)
@@ -270,7 +270,7 @@ class StreamScheduler:
             progress(count)
 
         def run_wave(cases: Sequence[_Case]) -> Counts:
-            beginnings = [case.learner.runtime.model.beginning for case in cases]
+            beginnings = [case.learner.runtime.model.starting_point for case in cases]
             seeds = [case.trial.seed for case in cases]
             shape, layout = cases[0].kernel
             replicates = Replicates.of(shape, beginnings, [positions[seed] for seed in seeds], seeds)
@@ -318,7 +318,7 @@ def _cast(data: _SeedData) -> NDArray[np.float32] | SparseRows | None:
     Threads run such trials and report the error, if there is one.
     """
     try:
-        table = data.features.table(data.tables.data.X)
+        table = data.features.read_table(data.tables.data.X)
     except OnebitError:
         return None
     if isinstance(table, SparseRows):
