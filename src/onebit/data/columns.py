@@ -30,7 +30,7 @@ from onebit.data.reading import (
 from onebit.data.table_files import TableFile, cast_texts, format_cell, number_type, trim_numbers
 from onebit.data.texts import Encoder, Entries, join_entries
 from onebit.errors import InputError, brief
-from onebit.features.rows import first_not_finite
+from onebit.features.rows import find_not_finite
 
 MOST_CATEGORIES = 1000  # values of a column that get one 0/1 column each; with more, they are hashed
 BATCH = 1 << 20  # approximate number of cells in a batch
@@ -247,7 +247,7 @@ class TableReader(FileReader):
                     raise Again
             else:
                 X[:, index] = self._numbers(name, cells[name], row)
-        wrong = first_not_finite(X)
+        wrong = find_not_finite(X)
         if wrong is not None:
             at, index = wrong
             if np.isnan(X[at, index]):

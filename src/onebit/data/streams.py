@@ -353,13 +353,13 @@ def stream(
         source,
         source.rounds if rounds is None else rounds,
         order or ("shuffle" if source.fixed else "file"),
-        SHARE.code("noise", noise),
+        SHARE.encode("noise", noise),
         Drift.read(drift),
         Delay.read(delay),
-        SHARE.code("missing", missing),
+        SHARE.encode("missing", missing),
         checked_seed(0 if seed is None else seed),
         check_size(candidates, len(source.make(1, 0).classes)) if counted else 0,
-        Real("[0, 1]", "a share of the rounds").code("corrected", corrected),
+        Real("[0, 1]", "a share of the rounds").encode("corrected", corrected),
     )
 
 

@@ -49,7 +49,7 @@ def _lesson(replicas: Replicas, inputs: Inputs, events: Sequence[Event], own: bo
     graded = any(event.reward is not None for event in events)
     rewards = [event.worth for event in events] if graded else None
     truths = np.array([-1 if event.truth is None else event.truth for event in events], dtype=np.int64)
-    batch = replicas.resting.runtime.batch(
+    batch = replicas.resting.runtime.read_batch(
         rows, ids, choices, right, among=among, rewards=rewards, truths=truths if (truths >= 0).any() else None
     )
 

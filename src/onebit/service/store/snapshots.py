@@ -74,7 +74,7 @@ class Packed(NamedTuple):
 
     def encode(self) -> bytes:
         """Return the content of the file."""
-        return encode(self.manifest, self.arrays)
+        return encode_file(self.manifest, self.arrays)
 
 
 def pack_snapshot(snapshot: Snapshot) -> Packed:
