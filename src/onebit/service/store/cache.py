@@ -17,7 +17,7 @@ from onebit.service.store.queries import Event
 from onebit.service.store.rows import DecisionHead, DecisionRow, Expected, FeedbackRow, RevisionRow
 
 if TYPE_CHECKING:
-    from onebit.service.store.submission import Submission, Ticket
+    from onebit.service.store.submission import Submission
 
 MOST = 50_000  # decisions found by id
 MOST_ROWS = 40_000  # found by number
@@ -47,12 +47,12 @@ class LatestFeedback(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class CachedDecision:
-    """A decision with its feedback; each ticket is set until the row it stands for is in the log."""
+    """A decision with its feedback; a ticket is the submission of a row that is not in the log yet."""
 
     record: DecisionRow | DecisionHead  # the complete row, or only its head for an old decision
     x: Any = None  # decoded by `Inputs.read`; only with a complete row
-    ticket: Ticket | None = None
-    feedback_ticket: Ticket | None = None
+    ticket: Submission | None = None
+    feedback_ticket: Submission | None = None
     counted: CachedFeedback | None = None  # the feedback that is not late
     late: CachedFeedback | None = None
 

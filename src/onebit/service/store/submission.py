@@ -28,29 +28,39 @@ class Assumptions(NamedTuple):
         return TaskChangedError("the task has changed meanwhile")
 
 
-class Ticket:
-    """The outcome of something submitted to be written.
+class Submission:
+    """Rows of one task that are written together, in the order of the tables, or not at all, with the outcome.
 
     `accepted`: it is certain to be written. `done`: it was written, or never will be. Both change in the context of those who wait.
     """
 
-    __slots__ = ("_callbacks", "accepted", "done", "error")
+    __slots__ = (
+        *("_callbacks", "accepted", "assumptions", "changes", "decisions", "done", "error", "feedback", "last"),
+        *("revisions", "task"),
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, task: int, assumptions: Assumptions) -> None:
+        self.task = task
+        self.assumptions = assumptions
+        self.changes: list[ChangeRow] = []
+        self.decisions: list[CachedDecision] = []
+        self.feedback: list[CachedFeedback] = []  # feedback that is new
+        self.revisions: list[CachedFeedback] = []  # feedback whose last revision is new
+        self.last = 0  # number of the last row, once it is written
         self.accepted = False
         self.done = False
         self.error: Exception | None = None
         self._callbacks: list[Callable[[], None]] = []
 
     def add_done_callback(self, callback: Callable[[], None]) -> None:
-        """Call a function once the ticket is done, in order of registration; at once if it already is."""
+        """Call a function once the outcome is known, in order of registration; at once if it already is."""
         if self.done:
             callback()
         else:
             self._callbacks.append(callback)
 
     def finish(self, error: Exception | None = None) -> None:
-        """Mark the ticket as written, or as failed with an error, and run its callbacks."""
+        """Mark the rows as written, or as failed with an error, and run the callbacks."""
         if self.done:
             return
         self.accepted, self.done, self.error = error is None, True, error
@@ -62,25 +72,6 @@ class Ticket:
         """Raise the error if writing failed."""
         if self.error is not None:
             raise self.error
-
-
-class Submission(Ticket):
-    """Rows of one task that are written together, in the order of the tables, or not at all.
-
-    They are numbered when they are written.
-    """
-
-    __slots__ = ("assumptions", "changes", "decisions", "feedback", "last", "revisions", "task")
-
-    def __init__(self, task: int, assumptions: Assumptions) -> None:
-        super().__init__()
-        self.task = task
-        self.assumptions = assumptions
-        self.changes: list[ChangeRow] = []
-        self.decisions: list[CachedDecision] = []
-        self.feedback: list[CachedFeedback] = []  # first ones
-        self.revisions: list[CachedFeedback] = []  # of others
-        self.last = 0  # number of the last row, once it is written
 
     @property
     def count(self) -> int:
