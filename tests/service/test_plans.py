@@ -35,7 +35,7 @@ class Asked(Inquiry):
     def __init__(self) -> None:
         """Nothing is opened."""
 
-    async def of(self, query: Any) -> Any:
+    async def run(self, query: Any) -> Any:
         await asyncio.sleep(0)
         return query(self)
 

@@ -66,7 +66,7 @@ async def run_plan(plan: Plan[T], inquiry: Inquiry, heavy_work: HeavyWork) -> T:
             step, value = plan.send, None
             try:
                 if isinstance(wait, LookUp):
-                    value = await inquiry.of(wait.query)
+                    value = await inquiry.run(wait.query)
                 else:
                     await finished(wait)
             except Exception as error:
