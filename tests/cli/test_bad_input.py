@@ -51,7 +51,7 @@ BAD = {
     ),
     "tokens of no folder": (["token", "list", "--data", "other"], "onebit: there is no other, so there are no tokens"),
     "a token of no folder": (["token", "revoke", "x", "--data", "other"], "onebit: there is no other, so there are no"),
-    "no folder to check": (["check", "other"], "onebit: other is not a folder of `onebit serve`: it is not there\n"),
+    "no folder to check": (["check", "other"], "onebit: other is not a folder of `onebit serve`: it does not exist\n"),
     "a file to check": (["check", "table.csv"], "onebit: table.csv is not a folder of `onebit serve`: it is a file\n"),
     "an empty folder to check": (["check", "folder"], "onebit: folder is not a folder of `onebit serve`: there is no"),
     "no theorem": (
@@ -84,5 +84,5 @@ def test_a_copy_onto_itself_is_refused(call: Call, tmp_path: Path) -> None:
     before = (folder / "onebit.db").read_bytes()
     code, out, err = call("copy", str(folder), str(tmp_path / "service" / ".." / "service"))
     assert (code, out) == (2, "")
-    assert err.endswith("service is what is to be copied: name another place for the copy\n")
+    assert err.endswith("service is the log to be copied: give another place for the copy\n")
     assert (folder / "onebit.db").read_bytes() == before

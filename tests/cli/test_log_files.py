@@ -98,7 +98,7 @@ BAD = {
     "a task": (["log.vw", "news"], "has no tasks"),
     "no task": (["."], "TASK is missing"),
     "no such file": (["other.vw"], "there is no file"),
-    "no such folder": (["other", "news"], "other is not a folder of `onebit serve`: it is not there"),
+    "no such folder": (["other", "news"], "other is not a folder of `onebit serve`: it does not exist"),
     "neither file nor folder": (
         ["other"],
         "there is no other: name a log file, or the folder of a service and a task of it",

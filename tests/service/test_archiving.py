@@ -185,8 +185,8 @@ def test_a_month_that_goes_on_gets_another_file(
     rows = logged(folder)
     archive(folder, "fruit", at(4), to)
     content = (to / "fruit" / "2026-02.parquet").read_bytes()
-    monkeypatch.setattr(clock, "PULL_S", 0.0)
-    monkeypatch.setattr(clock, "MADE", 0.0)
+    monkeypatch.setattr(clock, "MOST_AHEAD_S", 0.0)
+    monkeypatch.setattr(clock, "EARLIEST_TIME", 0.0)
     live(folder, 2, monkeypatch, 5)
     capsys.readouterr()
     assert main(["archive", str(folder), "fruit", "--to", str(to), "--before", "2026-04-01"]) == 0
@@ -203,12 +203,12 @@ def test_what_cannot_be_written_takes_nothing_out(folder: Path, tmp_path: Path) 
     rows, to = logged(folder), tmp_path / "archive"
     (to / "fruit").mkdir(parents=True)
     (to / "fruit" / "2026-01.parquet").write_bytes(b"something else")
-    with pytest.raises(InputError, match=r"2026-01.parquet is no file of an archive"):
+    with pytest.raises(InputError, match=r"2026-01.parquet is not a file of an archive"):
         archive(folder, "fruit", at(4), to)
     (to / "nuts").write_bytes(b"something else")
-    with pytest.raises(InputError, match="nuts is no folder"):
+    with pytest.raises(InputError, match="nuts is not a folder"):
         archive(folder, "fruit", at(4), to / "nuts")
-    with pytest.raises(InputError, match="cannot be made"):
+    with pytest.raises(InputError, match="cannot be created"):
         archive(folder, "fruit", at(4), to / "nuts" / "more")
     with onebit.open(folder), pytest.raises(onebit.OnebitError, match="one folder, one owner"):
         archive(folder, "fruit", at(4), to)
@@ -222,11 +222,11 @@ def test_what_cannot_be_written_takes_nothing_out(folder: Path, tmp_path: Path) 
         (["{folder}", "nuts", "--to", "{to}"], "there is no task 'nuts'; known are: fruit"),
         (["{folder}", "fruit"], "the following arguments are required: --to"),
         (["{folder}", "fruit", "--to", ""], "argument --to: the name is empty, but must be that of a folder"),
-        (["{folder}", "fruit", "--to", "{folder}/onebit.db"], "onebit.db is no folder: give one for the archive"),
-        (["{folder}", "fruit", "--to", "a\0b"], "cannot be made: embedded null byte"),
+        (["{folder}", "fruit", "--to", "{folder}/onebit.db"], "onebit.db is not a folder: give one for the archive"),
+        (["{folder}", "fruit", "--to", "a\0b"], "cannot be created: embedded null byte"),
         (["{folder}", "fruit", "--to", "{to}", "--before", "soon"], "'soon' is not a time"),
         (["{folder}", "fruit", "--to", "{to}", "--before", "2999-01-01"], "'2999-01-01' is in the future"),
-        (["{to}", "fruit", "--to", "{to}"], "is not a folder of `onebit serve`: it is not there"),
+        (["{to}", "fruit", "--to", "{to}"], "is not a folder of `onebit serve`: it does not exist"),
         (["postgresql://127.0.0.1:1/x", "fruit", "--to", "{to}"], "the log in .* cannot be used: connection failed"),
         (["postgresql://[half", "fruit", "--to", "{to}"], "address of the log cannot be read"),
     ],

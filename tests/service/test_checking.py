@@ -108,15 +108,15 @@ DAMAGE: dict[str, tuple[Callable[[Path], None], str]] = {
     "no database": (on_file(FILE, lambda content: b"x" * len(content)), "onebit.db"),
     "pages": (on_file(FILE, lambda content: content[:8192] + bytes(len(content) - 8192)), "onebit.db"),
     "an index": (index_without_table, "missing from index feedback_by_task"),
-    "a schema": (sql("CREATE TABLE more (x)"), "more is too much"),
-    "a number is missing": (sql("DELETE FROM decisions WHERE id = 'later'"), "and all up to row 23 are missing"),
+    "a schema": (sql("CREATE TABLE more (x)"), "more is unexpected"),
+    "a number is missing": (sql("DELETE FROM decisions WHERE id = 'later'"), "row 23: is missing"),
     "a number twice": (
         sql("UPDATE feedback SET seq = 2 WHERE seq = 3"),
-        "row 2: is there more than once: two services",
+        "row 2: occurs more than once: two services",
     ),
-    "no decision": (sql("UPDATE feedback SET decision = 999 WHERE seq = 3"), "its decision, row 999, is not there"),
-    "another task's decision": (sql("UPDATE feedback SET task = 2 WHERE seq = 3"), "is of another task"),
-    "no such task": (sql(f"UPDATE decisions SET task = 77 {FRUIT}"), "task 77 was not created before it"),
+    "no decision": (sql("UPDATE feedback SET decision = 999 WHERE seq = 3"), "its decision, row 999, does not exist"),
+    "another task's decision": (sql("UPDATE feedback SET task = 2 WHERE seq = 3"), "belongs to another task"),
+    "no such task": (sql(f"UPDATE decisions SET task = 77 {FRUIT}"), "task 77 was not created before this row"),
     "no such class": (
         sql(f"UPDATE decisions SET label = 4611686018427387904 {FRUIT}"),
         "label is 4611686018427387904, but must be",
@@ -126,7 +126,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], None], str]] = {
         "label is 3, but must be less than 3",
     ),
     "a class before the first": (sql(f"UPDATE decisions SET greedy = -1 {FRUIT}"), "greedy is -1, but must be"),
-    "no such learner": (sql(f"UPDATE decisions SET generation = 9 {FRUIT}"), "had no learner 9.0 then"),
+    "no such learner": (sql(f"UPDATE decisions SET generation = 9 {FRUIT}"), "had no learner 9.0 yet"),
     "no such mode": (
         sql(f"UPDATE decisions SET mode = 'x' {FRUIT}"),
         "mode is 'x', but must match pattern '^(learn|shadow|log-only)$'",
@@ -165,10 +165,10 @@ DAMAGE: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "half of what was shown": (
         sql("UPDATE feedback SET shown_propensity = NULL WHERE shown = 1"),
-        "one is there, and the other is not",
+        "shown and shown_propensity must be present together",
     ),
-    "no feedback": (sql("UPDATE revisions SET feedback = 999"), "its feedback, row 999, is not there"),
-    "another task's feedback": (sql("UPDATE revisions SET task = 2"), "is of another task"),
+    "no feedback": (sql("UPDATE revisions SET feedback = 999"), "its feedback, row 999, does not exist"),
+    "another task's feedback": (sql("UPDATE revisions SET task = 2"), "belongs to another task"),
     "a flag of a revision": (sql("UPDATE revisions SET right = 7"), "right is 7, but must be less than or equal to 1"),
     "a reward": (
         sql("UPDATE feedback SET reward = 2 WHERE seq = 3"),
@@ -178,7 +178,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], None], str]] = {
     "candidates": (sql(f"UPDATE decisions SET among = x'09000000' {FRUIT}"), "among is b'\\t"),
     "no candidate": (
         sql("UPDATE decisions SET among = CASE label WHEN 0 THEN x'01000000' ELSE x'00000000' END WHERE seq = 2"),
-        "label or greedy is none of the classes in among",
+        "label or greedy is not one of the classes in among",
     ),
     "how sure": (sql(f"UPDATE decisions SET confidence = 1.5 {FRUIT}"), "confidence is 1.5, but must be"),
     "no such kind": (sql("UPDATE changes SET kind = 'x' WHERE seq = 1"), "kind is 'x', but must be created"),
@@ -194,11 +194,11 @@ DAMAGE: dict[str, tuple[Callable[[Path], None], str]] = {
         "detail is [], but must be an object",
     ),
     "a damaged snapshot": (on_file("snapshot", lambda content: content[:-1] + b"?"), "snapshots/1/"),
-    "a snapshot of another log": (sql("UPDATE decisions SET time = 5 WHERE id = 'later'"), "of another log"),
-    "a snapshot beyond the log": (snapshot_beyond, "of another log, or of rows that this one has lost"),
+    "a snapshot of another log": (sql("UPDATE decisions SET time = 5 WHERE id = 'later'"), "belongs to another log"),
+    "a snapshot beyond the log": (snapshot_beyond, "belongs to another log, or to rows that this log has lost"),
     "tokens": (on_file("tokens.json", lambda content: content[:-9]), "tokens.json"),
-    "tokens gone": (gone("tokens.json"), "is gone, and the service has had tokens"),
-    "the database gone": (gone(FILE), "is missing, and beside it"),
+    "tokens gone": (gone("tokens.json"), "is missing, although the service had tokens"),
+    "the database gone": (gone(FILE), "is missing, but other parts of its log remain"),
 }
 
 

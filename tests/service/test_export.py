@@ -27,7 +27,7 @@ from onebit.contract.options import Options
 from onebit.features.features import Features
 from onebit.offpolicy import read_log, train
 from onebit.service.maintenance import export
-from onebit.service.maintenance.export import escape_name, named, write
+from onebit.service.maintenance.export import escape_name, list_features, write
 from onebit.service.maintenance.log_reader import LogReader
 from onebit.service.requests import DecideRequest, FeedbackRequest, NewTask
 from onebit.service.service import Service
@@ -166,7 +166,7 @@ def test_vw_lines_give_back_what_they_can(log: tuple[TaskInfo, list[DecisionReco
         assert (tag[0], restored(tag[1:]), bar) == ("'", row.id, "|")
         pairs = [feature.split(":") for feature in features if feature]
         assert {restored(name): float(value) for name, value in pairs} == {
-            name: value for name, value in named(row.x) if value
+            name: value for name, value in list_features(row.x) if value
         }
 
 
@@ -233,11 +233,11 @@ def test_words_have_the_values_that_a_learner_sees() -> None:
     columns, values = row.columns, row.values
     assert reader.vocabulary is not None
     of_column = {column: word for word, column in reader.vocabulary.items()}
-    assert dict(named(text)) == {
+    assert dict(list_features(text)) == {
         of_column[column]: value for column, value in zip(columns.tolist(), values.tolist(), strict=True)
     }
     assert len(columns) == 5
-    assert dict(named("")) == {}
+    assert dict(list_features("")) == {}
 
 
 def test_parquet_has_types(tmp_path: Path) -> None:

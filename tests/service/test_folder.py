@@ -113,16 +113,16 @@ def another_program(folder: Path) -> None:
 
 
 DAMAGE: dict[Callable[[Path], None], str] = {
-    missing: "is missing, and beside it",
-    emptied: "is empty, and beside it",
+    missing: "is missing, but other parts of its log remain: ",
+    emptied: "is empty, but other parts of its log remain: ",
     a_folder: "is not a file",
     no_database: "is not a database",
     cut: "cut short",
     cut_alone: "cut short",
-    journal_of_a_larger_database: "is not of this onebit.db",
-    journal_of_a_smaller_database: "is not of this onebit.db",
-    journal_of_other_pages: "is of another database",
-    hot_journal: "is of another database",
+    journal_of_a_larger_database: "does not belong to this onebit.db",
+    journal_of_a_smaller_database: "does not belong to this onebit.db",
+    journal_of_other_pages: "belongs to another database",
+    hot_journal: "belongs to another database",
     another_program: "of another program",
 }
 
@@ -151,7 +151,7 @@ def test_an_empty_log_does_not_begin_in_what_is_left_of_another(folder: Path, le
         (folder / FILE).touch()
     error = run(outcome(restarted(folder)))
     assert isinstance(error, OnebitError)
-    assert f"beside it there is {folder / left}, left of a log" in str(error)
+    assert f"but other parts of its log remain: {folder / left}; restore" in str(error)
     assert "restore" in str(error)
     (folder / left).rename(folder.with_name("aside"))
     run(restarted(folder))  # as the sentence said
@@ -193,16 +193,16 @@ def test_a_hostile_schema_is_refused_before_anything_is_read(
         connection.executescript(HOSTILE[how])
     error = run(outcome(restarted(folder)))
     assert isinstance(error, OnebitError)
-    assert "nothing of it is read" in str(error)
+    assert "so it is not read" in str(error)
     for command in (
         ["export", str(folder), "fruit", "--format", "ndjson"],
         ["evaluate", str(folder), "fruit"],
         ["replay", str(folder), "fruit"],
     ):
         assert main(command) == 2
-        assert "nothing of it is read" in capsys.readouterr().err
+        assert "so it is not read" in capsys.readouterr().err
     assert main(["check", str(folder)]) == 1
-    assert "nothing of it is read" in capsys.readouterr().out
+    assert "so it is not read" in capsys.readouterr().out
 
 
 def test_what_analyze_leaves_is_no_harm(folder: Path) -> None:

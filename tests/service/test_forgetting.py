@@ -333,7 +333,7 @@ def test_logs_read_by_commands_know_nothing_of_it(
     state_in(where, "banditron")
     forget(where, "fruit", ForgetOrder([SECRET_ID], None, False))
     assert main(["copy", str(where), str(tmp_path / "copy")]) == 2
-    assert "decisions of task 'fruit' were forgotten" in capsys.readouterr().err
+    assert "task 'fruit' has forgotten decisions" in capsys.readouterr().err
     assert not (tmp_path / "copy").exists()
     with LogReader(where) as log:
         task = log.task("fruit")

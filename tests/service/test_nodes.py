@@ -303,13 +303,13 @@ def test_no_follower_passes_a_row_that_is_committed_later(postgres: Server) -> N
             told: list[tuple[int, dict[tuple[int, str], int]]] = []
             assert isinstance(service.store, PostgresStore)
             listening = service.store._tail
-            real = listening.tell
+            real = listening.announce
 
             def tell(last: int, counts: Mapping[tuple[int, str], int]) -> None:
                 told.append((last, dict(counts)))
                 real(last, counts)
 
-            listening.tell = tell
+            listening.announce = tell
             before = service.commits.last
             ended = threading.Event()
 
@@ -441,10 +441,10 @@ def test_nodes_of_another_kind_are_fenced_and_newer_ones_take_over_when_all_have
         async with node(address) as old:
             await old.create(new_task())
             pretend(now._replace(cpu="another kind"))
-            with pytest.raises(InputError, match="nodes of one log must be of one kind"):
+            with pytest.raises(InputError, match="all nodes of a log must be of one kind"):
                 await Service(Settings(data=Path(), log=address)).start()
             pretend(now._replace(protocol=now.protocol + 1))
-            with pytest.raises(InputError, match="stop the others first"):
+            with pytest.raises(InputError, match="stop them first"):
                 await Service(Settings(data=Path(), log=address)).start()
             pretend(now)
             async with node(address) as same:  # of another version, perhaps, but of one protocol: a rolling upgrade
@@ -454,12 +454,12 @@ def test_nodes_of_another_kind_are_fenced_and_newer_ones_take_over_when_all_have
                 connection.execute("UPDATE head SET protocol = protocol + 1")
             error = await outcome(decided(old, "b"))
             assert isinstance(error, UnavailableError)
-            assert "it must be replaced" in str(error)
+            assert "replace this node with a newer one" in str(error)
         pretend(now._replace(protocol=now.protocol + 1))
         async with node(address) as new:
             await decided(new, "c")
         pretend(now)
-        with pytest.raises(InputError, match=f"are of protocol {now.protocol + 1}"):
+        with pytest.raises(InputError, match=f"use protocol {now.protocol + 1}"):
             await Service(Settings(data=Path(), log=address)).start()
 
     run(work())

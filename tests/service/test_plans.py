@@ -14,7 +14,7 @@ from onebit.learner.learner import Learner
 from onebit.service.core.plan import HeavyWork, LookUp, Turn, run_plan, settle
 from onebit.service.errors import UnavailableError
 from onebit.service.store.base import Inquiry
-from onebit.service.store.submission import Ticket
+from onebit.service.store.submission import Assumptions, Submission
 from tests.service.driving import (
     crash_image,
     decided,
@@ -35,7 +35,7 @@ class Asked(Inquiry):
     def __init__(self) -> None:
         """Nothing is opened."""
 
-    async def of(self, query: Any) -> Any:
+    async def run(self, query: Any) -> Any:
         await asyncio.sleep(0)
         return query(self)
 
@@ -43,12 +43,16 @@ class Asked(Inquiry):
         """Nothing is open."""
 
 
+def submission() -> Submission:
+    return Submission(1, Assumptions(None))
+
+
 def drive(plan: Any) -> Any:
     return run(run_plan(plan, Asked(), HeavyWork()))
 
 
 def test_a_plan_is_given_what_it_waits_for() -> None:
-    ticket = Ticket()
+    ticket = submission()
 
     def plan() -> Any:
         yield Turn()
@@ -63,7 +67,7 @@ def test_a_plan_is_given_what_it_waits_for() -> None:
 
 
 def test_what_goes_wrong_while_a_plan_waits_is_raised_in_it() -> None:
-    ticket, other = Ticket(), Ticket()
+    ticket, other = submission(), submission()
     ticket.finish(UnavailableError("the disk is full"))
     other.finish(UnavailableError("of somebody else"))
 
@@ -84,7 +88,7 @@ def test_a_plan_that_nobody_waits_for_is_closed() -> None:
 
     def plan() -> Any:
         try:
-            yield Ticket()
+            yield submission()
         finally:
             ended.set()
 

@@ -81,12 +81,12 @@ def test_the_same_id_gives_the_same_answer_whatever_is_learnt_in_between(where: 
     run(work())
 
 
-@pytest.mark.parametrize("remembered", [cache.MOST, 10])
+@pytest.mark.parametrize("remembered", [cache.MOST_DECISIONS, 10])
 def test_fifty_identical_requests_at_once_make_one_row(
     where: Where, monkeypatch: pytest.MonkeyPatch, remembered: int
 ) -> None:
     """Also where nothing is remembered for long, and everything is looked up in the log."""
-    monkeypatch.setattr(cache, "MOST", remembered)
+    monkeypatch.setattr(cache, "MOST_DECISIONS", remembered)
 
     async def work() -> None:
         async with service_in(where) as service:

@@ -122,9 +122,9 @@ def test_once_each_and_the_first_wins(where: Where) -> None:
     run(work())
 
 
-@pytest.mark.parametrize("remembered", [cache.MOST, 20])
+@pytest.mark.parametrize("remembered", [cache.MOST_DECISIONS, 20])
 def test_a_batch_tells_of_each(where: Where, monkeypatch: pytest.MonkeyPatch, remembered: int) -> None:
-    monkeypatch.setattr(cache, "MOST", remembered)
+    monkeypatch.setattr(cache, "MOST_DECISIONS", remembered)
 
     async def work() -> None:
         async with service_in(where) as service:
@@ -151,7 +151,7 @@ def test_a_batch_tells_of_each(where: Where, monkeypatch: pytest.MonkeyPatch, re
 
 def test_a_batch_that_is_larger_than_what_is_remembered(where: Where, monkeypatch: pytest.MonkeyPatch) -> None:
     """As where --max-batch is above 50,000."""
-    monkeypatch.setattr(cache, "MOST", 20)
+    monkeypatch.setattr(cache, "MOST_DECISIONS", 20)
 
     async def work() -> None:
         async with service_in(where) as service:
@@ -165,11 +165,11 @@ def test_a_batch_that_is_larger_than_what_is_remembered(where: Where, monkeypatc
     run(work())
 
 
-@pytest.mark.parametrize("remembered", [cache.MOST, 20])
+@pytest.mark.parametrize("remembered", [cache.MOST_DECISIONS, 20])
 def test_two_opposite_batches_at_once_of_what_is_not_remembered(
     where: Where, monkeypatch: pytest.MonkeyPatch, remembered: int
 ) -> None:
-    monkeypatch.setattr(cache, "MOST", remembered)
+    monkeypatch.setattr(cache, "MOST_DECISIONS", remembered)
     ids = [str(number) for number in range(1000)]
 
     async def work() -> None:
@@ -353,11 +353,11 @@ def test_the_service_looks_after_deadlines_by_itself(tmp_path: Path) -> None:
     run(work())
 
 
-@pytest.mark.parametrize("remembered", [cache.MOST, 20])
+@pytest.mark.parametrize("remembered", [cache.MOST_DECISIONS, 20])
 def test_thousands_are_silent_at_once(
     tmp_path: Path, clock: type[HandClock], monkeypatch: pytest.MonkeyPatch, remembered: int
 ) -> None:
-    monkeypatch.setattr(cache, "MOST", remembered)
+    monkeypatch.setattr(cache, "MOST_DECISIONS", remembered)
 
     async def work() -> None:
         async with service_in(tmp_path) as service:

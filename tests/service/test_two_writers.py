@@ -70,9 +70,9 @@ def test_after_the_lock_was_removed_the_first_of_two_services_stops(tmp_path: Pa
                 assert not [one for one in from_second if isinstance(one, Exception)]
                 refused = [one for one in from_first if isinstance(one, UnavailableError)]
                 assert len([one for one in from_first if isinstance(one, RequestError)]) == 60
-                assert "another service has taken the folder over" in str(refused[0])
+                assert "another service has taken over the folder" in str(refused[0])
                 assert "nothing of this was done" in str(refused[0])
-                assert "another service has taken the folder over" in str(first.failing)
+                assert "another service has taken over the folder" in str(first.failing)
                 assert (await decided(first, "a"))["id"] == "a", "what needs no row is answered"
                 await asyncio.sleep(0.8)
                 assert first.failing is not None, "it does not come back by itself"
@@ -100,7 +100,7 @@ def test_rows_of_another_program_stop_the_service(tmp_path: Path) -> None:
             for _ in range(2):
                 error = await outcome(decided(service, "b"))
                 assert isinstance(error, UnavailableError)
-                assert "another program has written to the log, which ended at row 2, up to row 3" in str(error)
+                assert "another program has written to the log: it ended at row 2, and now ends at row 3" in str(error)
             assert "another program" in str(service.failing)
             assert everything_in(tmp_path) == before
         await restarted(tmp_path)
@@ -229,7 +229,7 @@ def test_no_number_is_given_twice_after_rows_were_forgotten_though_the_commit_fa
             patched.setattr(appender, "connection", KeptWithRows(appender.connection))
             with pytest.raises(LogError, match="disk I/O error"):
                 appender.forget(Forgetting(task, ["a"], None, None), 0.0, None, None)
-        with pytest.raises(ForeignWriteError, match="a change of a task was written though the disk had said"):
+        with pytest.raises(ForeignWriteError, match="a change of a task was written although the disk had reported"):
             appender.append([])
 
 

@@ -77,7 +77,7 @@ class PeerChanges(TaskViews):
         before = self._last_change
         async with self._changing:
             try:
-                for change in await self.inquiry.of(lambda reader: reader.changes_after(self._last_change)):
+                for change in await self.inquiry.run(lambda reader: reader.changes_after(self._last_change)):
                     await self._take(change)
                     self._last_change = change.seq
             except LogError as error:

@@ -37,7 +37,7 @@ from onebit.service.settings import Settings
 from onebit.service.store.base import Inquiry, Store, store_at
 from onebit.service.store.errors import LogError
 from onebit.service.store.reader import NO_END
-from onebit.service.store.submission import Keys
+from onebit.service.store.submission import RowCounts
 
 LOG = logging.getLogger("onebit.service")
 FAILED_SNAPSHOTS = 3  # failures in a row before a warning
@@ -77,7 +77,7 @@ class Service(TaskAdmin):
             with contextlib.suppress(RuntimeError):  # the loop has ended, and so have all waiting callers
                 loop.call_soon_threadsafe(work)
 
-        def committed(last: int, counts: Keys) -> None:
+        def committed(last: int, counts: RowCounts) -> None:
             """Let new rows be learnt, and changes of other nodes be read; called on another thread."""
             self.learner_thread.tell(last, counts)
             if self.store.shared and not self._stopping and any(table == "changes" for _, table in counts):

@@ -27,7 +27,7 @@ from onebit.service.requests import (
     Seed,
 )
 from onebit.service.requests import ClassName as ShownClass
-from onebit.service.store.rows import Expected, detail_in
+from onebit.service.store.rows import Expected, parse_detail
 from onebit.spaces.choose import ROWS
 from onebit.version import VERSION
 
@@ -195,7 +195,7 @@ def read_detail(kind: str, stored: str) -> dict[str, Any]:
 
     Raise ValueError if it does not fit its kind, since the disk may have corrupted it.
     """
-    detail, shape = detail_in(stored), _DETAILS.get(kind)
+    detail, shape = parse_detail(stored), _DETAILS.get(kind)
     if shape is None:
         raise ValueError(f"kind is {brief(kind)}, but must be {' or '.join(_DETAILS)}")
     missing = [name for name in CREATED if name not in detail] if kind == "created" else []

@@ -540,7 +540,7 @@ def test_a_log_that_is_garbled_while_the_service_runs(tmp_path: Path) -> None:
             with contextlib.suppress(FileNotFoundError):  # who has seen the damage in the first takes the second away
                 path.write_bytes(random.Random(1).randbytes(path.stat().st_size))
         ready = site.ask("GET", "/readyz")
-        site.service.inquiry._probed = 0.0
+        site.service.inquiry._probe_time = 0.0
         ready = site.ask("GET", "/readyz")
         assert (ready.status_code, ready.json()["ready"]) == (503, False)
         assert ready.json()["reason"]

@@ -99,5 +99,5 @@ def test_what_is_in_the_way_is_said(postgres: Server, tmp_path: Path, capsys: py
     run(work())
     assert main(["copy", str(tmp_path / "nothing"), address]) == 2
     assert capsys.readouterr().err.count("\n") == 1
-    with pytest.raises(InputError, match="has a log already"):
+    with pytest.raises(InputError, match="already has a log"):
         copy(address, str(folder))

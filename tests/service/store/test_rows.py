@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from onebit.service.store.postgres.schema import SCHEMA as POSTGRES
-from onebit.service.store.rows import NAMES, ROW_TYPES, DecisionRow, column_tests
+from onebit.service.store.rows import NAMES, ROW_TYPES, DecisionRow, build_column_tests
 from onebit.service.store.sqlite.schema import PACKED_COLUMNS
 from onebit.service.store.sqlite.schema import SCHEMA as SQLITE
 
@@ -29,8 +29,8 @@ def test_columns_are_those_of_the_tables(table: str) -> None:
 
 
 def test_every_column_of_a_decision_but_its_place_is_checked() -> None:
-    checked = {*column_tests(DecisionRow), *column_tests(DecisionRow, 3)}
+    checked = {*build_column_tests(DecisionRow), *build_column_tests(DecisionRow, 3)}
     assert set(DecisionRow._fields) - checked == {"seq", "task", "x"}  # x is read by the inputs of its task
-    assert column_tests(DecisionRow)["confidence"].validate_python([None, 0.5]) == [None, 0.5]
+    assert build_column_tests(DecisionRow)["confidence"].validate_python([None, 0.5]) == [None, 0.5]
     with pytest.raises(ValidationError):
-        column_tests(DecisionRow, 3)["label"].validate_python([3])
+        build_column_tests(DecisionRow, 3)["label"].validate_python([3])

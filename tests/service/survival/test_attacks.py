@@ -372,7 +372,7 @@ def test_a_node_notices_a_backup_that_was_restored_while_it_stood_still(
                 async with asyncio.timeout(PATIENCE_S):
                     while (await stopped.client.get("/readyz")).status_code != 503:
                         await asyncio.sleep(0.1)
-                assert "start this node again" in (await stopped.client.get("/readyz")).json()["reason"]
+                assert "restart this node" in (await stopped.client.get("/readyz")).json()["reason"]
                 status, content = await stopped.ask("POST", "/fruit/decide", {"id": "late", "x": [1.0, 2.0]})
                 assert (status, "another log is in its place" in content["detail"]) == (503, True)
         assert check(address).fine

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from onebit.service.store.clock import MADE, Clock
+from onebit.service.store.clock import EARLIEST_TIME, Clock
 from tests.service.driving import (
     crash_image,
     decided,
@@ -192,7 +192,7 @@ def test_a_clock_from_before_this_program_is_not_believed(tmp_path: Path, wall: 
         wall.ahead = -time.time()
         async with service_in(tmp_path) as service:
             await decided(service, "a")
-            assert "says 1970-01-01, which cannot be" in service.readiness(lambda _: True)["warnings"][0]
+            assert "says 1970-01-01, which is wrong" in service.readiness(lambda _: True)["warnings"][0]
         times = [row[0] for row in rows_of(tmp_path, TIMES)]
         assert times == sorted(times)
 
@@ -211,7 +211,7 @@ def test_the_clock_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     assert clock.now() == 2001.5
     assert Clock(-5.0).behind == 0.0
     assert Clock().now() == 0.0
-    wall[0] = MADE + 1000.0
+    wall[0] = EARLIEST_TIME + 1000.0
     for ahead, begins in ((-100.0, 0.0), (50.0, 50.0), (61.0, 0.0), (YEAR, 0.0)):
         clock = Clock(wall[0] + ahead)
         assert clock.now() == pytest.approx(wall[0] + begins)

@@ -166,7 +166,7 @@ class Failing:
         if self._left and self._after:
             self._left -= 1
             last = self._appender._last
-            self._appender._doubt = Commit(self._commit(write).last, {(1, "feedback"): 1})
+            self._appender._unsettled = Commit(self._commit(write).last, {(1, "feedback"): 1})
             self._appender._last = last
             raise LogError("the disk is tired", unknown=True)
         if self._left:

@@ -168,16 +168,16 @@ def test_a_node_that_is_cut_off_says_so_and_goes_on_by_itself(
 def test_a_node_that_stood_still_itself_takes_no_server_for_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     """While a compiler has the interpreter, nobody hears an answer: only looks count, each of which gives whoever waits a turn."""
     given_up: list[Any] = []
-    monkeypatch.setattr(database, "cut", given_up.append)
+    monkeypatch.setattr(database, "cut_off", given_up.append)
     one, connection = database.Watch(), cast("Any", "a connection")
     monkeypatch.setattr(time, "monotonic", lambda: 1e9)  # an hour later, or a year
-    with one.over(connection, 10.0):
-        for _ in range(int(10.0 / database.LOOK_S)):
-            one.look()
+    with one.limit(connection, 10.0):
+        for _ in range(int(10.0 / database.CHECK_S)):
+            one.check()
         assert given_up == []
-        one.look()
+        one.check()
         assert given_up == [connection]
-    one.look()
+    one.check()
     assert given_up == [connection]
 
 
@@ -217,8 +217,8 @@ def test_a_token_is_refused_at_the_next_look_and_that_is_several_times_a_second(
             for service, tokens in zip((one, other), lists, strict=True):
                 looks: Any = service.store._tail  # type: ignore[union-attr]
                 for _ in range(2):  # the first may have begun before
-                    heard_at = looks.heard
-                    await until(lambda looks=looks, heard_at=heard_at: looks.heard > heard_at)  # type: ignore[misc]
+                    heard_at = looks.last_contact
+                    await until(lambda looks=looks, heard_at=heard_at: looks.last_contact > heard_at)  # type: ignore[misc]
                 with pytest.raises(Exception, match="token"):
                     tokens.check(text)
 
@@ -261,7 +261,7 @@ def test_nodes_of_an_older_protocol_are_replaced(postgres: Server, tmp_path: Pat
                 task = {"name": "fruit", "classes": ["a", "b", "c"], "learner": "banditron", "seed": 1}
                 status, _ = await client.ask("POST", "/v1/tasks", {**task, "features": {"kind": "numbers", "size": 2}})
                 assert status == 201
-                with pytest.raises(InputError, match="stop the others first"):
+                with pytest.raises(InputError, match="stop them first"):
                     await Service(Settings(data=Path(), log=address)).start()
                 status, first = await client.ask("POST", "/v1/tasks/fruit/decide", {"id": "a", "x": [1.0, 2.0]})
                 assert status == 200
@@ -274,7 +274,7 @@ def test_nodes_of_an_older_protocol_are_replaced(postgres: Server, tmp_path: Pat
             assert await heard(new, "a") == "accepted"
             back, errors = started("back")
             assert await asyncio.to_thread(back.wait, PATIENCE_S) == 2
-            assert "nodes of one log must be of one kind" in errors.read_text()
+            assert "all nodes of a log must be of one kind" in errors.read_text()
             await decided(new, "b")
 
     run(work())

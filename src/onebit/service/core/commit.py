@@ -21,7 +21,7 @@ from typing import TypeVar
 from onebit.service.errors import UNKNOWN, RequestError, UnavailableError, UnfinishedError
 from onebit.service.store.base import Appender
 from onebit.service.store.errors import ForeignWriteError, LogError
-from onebit.service.store.submission import Outcome, Submission, Ticket
+from onebit.service.store.submission import Outcome, Submission
 
 MOST_ROWS = 20_000  # rows in one transaction
 MOST_UNAWAITED = 1024  # rows that nobody waits for, until a caller has to write them
@@ -109,22 +109,22 @@ class GroupCommit:
                 raise self._undone()
             return work(self.appender)
 
-    def write_until(self, ticket: Ticket) -> None:
-        """Write for all waiting callers until `ticket` is durable; raise its error if it failed.
+    def write_until(self, submission: Submission) -> None:
+        """Write for all waiting callers until `submission` is durable; raise its error if it failed.
 
         With `soon`, return at once unless too many rows are queued.
         """
         if self.soon:
-            if len(self._queue) >= MOST_UNAWAITED and not ticket.done:
+            if len(self._queue) >= MOST_UNAWAITED and not submission.done:
                 with self.writing:
                     self.write()
             return
         with self.writing:
-            if not ticket.done:
+            if not submission.done:
                 self.write()
-            if not ticket.done:  # the thread that should have submitted it was interrupted
-                self._deliver(lambda: ticket.finish(UnfinishedError(f"it was interrupted; {UNKNOWN}")))
-        ticket.refuse()
+            if not submission.done:  # the thread that should have submitted it was interrupted
+                self._deliver(lambda: submission.finish(UnfinishedError(f"it was interrupted; {UNKNOWN}")))
+        submission.refuse()
 
     def write(self) -> None:
         """Write the queue. Only the current writer may call it.

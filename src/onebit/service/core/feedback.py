@@ -22,7 +22,7 @@ from onebit.service.store.clock import Clock
 from onebit.service.store.errors import RowsTakenError
 from onebit.service.store.reader import NO_END, Reader
 from onebit.service.store.rows import DecisionHead, DecisionRow, FeedbackRow, RevisionRow
-from onebit.service.store.submission import Submission, Ticket
+from onebit.service.store.submission import Submission
 from onebit.service.task import TaskInfo
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def record_feedback(
     while True:
         forgets = served.forgets
         found = yield from find_decisions(core, served, ids)
-        unsettled = list[Ticket | None]()
+        unsettled = list[Submission | None]()
         for decision in found.values():
             for ticket in () if decision is None else (decision.ticket, decision.feedback_ticket):
                 if ticket is not None and not ticket.accepted:

@@ -18,7 +18,7 @@ from onebit.service.store.base import Store
 from onebit.service.store.errors import LogError
 from onebit.service.store.reader import Reader
 from onebit.service.store.snapshots import Packed
-from onebit.service.store.submission import Keys
+from onebit.service.store.submission import RowCounts
 
 RETRY_S = 0.5
 COUNTED_S = 0.1  # how long decisions without feedback may wait to be counted
@@ -76,7 +76,7 @@ class LearnerThread:
             thread.start()
         self._started = True
 
-    def tell(self, last: int, counts: Keys) -> None:
+    def tell(self, last: int, counts: RowCounts) -> None:
         """Announce new rows up to `last`, counted by task and table."""
         for (task, _), count in counts.items():
             served = self.tasks.get(task)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from onebit.service.store.base import Inquiry
 from onebit.service.store.reader import Reader
-from onebit.service.store.submission import Ticket
+from onebit.service.store.submission import Submission
 
 T = TypeVar("T")
 
@@ -28,16 +28,16 @@ class Turn(NamedTuple):
     """A pause before a piece of heavy work, which lets others run."""
 
 
-Wait = Ticket | LookUp | Turn  # waiting for a ticket ends when it is accepted, or raises its error
+Wait = Submission | LookUp | Turn  # waiting for a submission ends when it is accepted, or raises its error
 Plan = Generator[Wait, Any, T]
 
 
-def settle(tickets: list[Ticket | None]) -> Plan[None]:
+def settle(submissions: list[Submission | None]) -> Plan[None]:
     """Wait until what others have submitted is certain to be written, or has failed."""
-    for ticket in tickets:
-        if ticket is not None and not ticket.accepted and not ticket.done:
+    for submission in submissions:
+        if submission is not None and not submission.accepted and not submission.done:
             with contextlib.suppress(Exception):  # its submitter gets the error: here it only matters that it is done
-                yield ticket
+                yield submission
 
 
 class HeavyWork(asyncio.Lock):
@@ -66,7 +66,7 @@ async def run_plan(plan: Plan[T], inquiry: Inquiry, heavy_work: HeavyWork) -> T:
             step, value = plan.send, None
             try:
                 if isinstance(wait, LookUp):
-                    value = await inquiry.of(wait.query)
+                    value = await inquiry.run(wait.query)
                 else:
                     await finished(wait)
             except Exception as error:
@@ -77,16 +77,15 @@ async def run_plan(plan: Plan[T], inquiry: Inquiry, heavy_work: HeavyWork) -> T:
         plan.close()
 
 
-async def finished(ticket: Ticket) -> None:
-    """Wait on the event loop until a ticket is done; raise its error if it failed."""
-    if not ticket.done:
+async def finished(submission: Submission) -> None:
+    """Wait on the event loop until a submission is done; raise its error if it failed."""
+    if not submission.done:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def tell() -> None:
             if not done.done():  # otherwise the waiting caller has left
                 done.set_result(None)
 
-        ticket.add_done_callback(tell)
+        submission.add_done_callback(tell)
         await done
-    if ticket.error is not None:
-        raise ticket.error
+    submission.refuse()

@@ -14,7 +14,7 @@ from onebit.service.core.commit import GroupCommit
 from onebit.service.core.learner_thread import LearnerThread
 from onebit.service.settings import Settings
 from onebit.service.store.base import Store
-from onebit.service.store.submission import Keys, Submission
+from onebit.service.store.submission import RowCounts, Submission
 
 DIGITS = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"  # in sorting order
 TWO_DIGITS = [first + second for first in DIGITS for second in DIGITS]
@@ -32,7 +32,7 @@ class ServingCore:
         store: Store,
         settings: Settings,
         deliver: Callable[[Callable[[], None]], None],
-        committed: Callable[[int, Keys], None],
+        committed: Callable[[int, RowCounts], None],
         followed: Callable[[], None],
         *,
         alone: Callable[[], AbstractContextManager[object]] | None = None,

@@ -1,4 +1,4 @@
-"""Archiving: moves the past months of a task's log into Parquet files, one per month.
+"""Archiving: moving the past months of a task's log into Parquet files, one per month.
 
     TO/news/2026-01.parquet
     TO/news/2026-02.parquet
@@ -51,17 +51,17 @@ def archive(where: Path | str, name: str, before: float, to: Path) -> dict[str, 
     No service may run in a folder; the nodes of a database may keep running.
     """
     if to.exists() and not to.is_dir():
-        raise InputError(f"{to} is no folder: give one for the archive, which is made where there is none")
-    cut, archived = start_of_month(datetime.fromtimestamp(before, UTC)).timestamp(), list[ArchivedMonth]()
+        raise InputError(f"{to} is not a folder: give one for the archive; it is created if missing")
+    end, archived = start_of_month(datetime.fromtimestamp(before, UTC)).timestamp(), list[ArchivedMonth]()
 
     def write(log: LogReader, info: TaskInfo) -> int:
-        archived[:] = _write_months(log, info, cut, to / info.name)
+        archived[:] = _write_months(log, info, end, to / info.name)
         return log.end
 
-    reply = forget(where, name, ForgetOrder(None, cut, unlearn=False), keep=True, first=write)
+    reply = forget(where, name, ForgetOrder(None, end, unlearn=False), keep=True, prepare=write)
     if reply["forgotten"] != sum(month.decisions for month in archived):
         raise OnebitError(
-            f"{reply['forgotten']} decisions were taken out of the log, and the files have others: {to} and a backup of the log have them"
+            f"{reply['forgotten']} decisions were removed from the log, but the files hold others: restore the log from a backup, and keep {to}"
         )
     return {
         "task": name,
@@ -71,24 +71,26 @@ def archive(where: Path | str, name: str, before: float, to: Path) -> dict[str, 
     }
 
 
-def _write_months(log: LogReader, info: TaskInfo, cut: float, to: Path) -> Iterator[ArchivedMonth]:
-    """Write each month before `cut` to a file, and compare it with the log."""
+def _write_months(log: LogReader, info: TaskInfo, end: float, to: Path) -> Iterator[ArchivedMonth]:
+    """Write each month before `end` to a file, and compare it with the log."""
     earliest = log.reader.earliest(info.number)
-    if earliest is None or earliest >= cut:
+    if earliest is None or earliest >= end:
         return
     month = start_of_month(datetime.fromtimestamp(earliest, UTC))
     try:
         to.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:  # such as a NUL in the name
-        raise InputError(f"{to} cannot be made: {getattr(error, 'strerror', None) or error}") from None
-    while month.timestamp() < cut:
+        raise InputError(f"{to} cannot be created: {getattr(error, 'strerror', None) or error}") from None
+    while month.timestamp() < end:
         rows = partial(log.logged, info, month.timestamp(), next_month(month).timestamp())
         if next(rows(), None) is not None:
             path = _choose_path(to, month, rows)
             with open_atomically(path) as file:
                 count = write_parquet(file, rows(), info)
             if not is_in_parquet(path, rows(), info):
-                raise OnebitError(f"{path} has other rows than were written to it: nothing was taken out of the log")
+                raise OnebitError(
+                    f"{path} does not have the rows that were written to it: nothing was removed from the log"
+                )
             yield ArchivedMonth(f"{month:%Y-%m}", str(path), count)
         month = next_month(month)
 

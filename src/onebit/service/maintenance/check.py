@@ -1,4 +1,4 @@
-"""Checks a log: its storage, rows, snapshots and tokens.
+"""Checking a log: its storage, rows, snapshots and tokens.
 
 It only reads, and the service may be running: the log is checked up to where it ended at the start.
 """
@@ -34,8 +34,8 @@ from onebit.service.store.rows import (
 from onebit.service.store.task_history import apply_change
 from onebit.service.task import TaskInfo, read_detail
 
-MOST_FAULTS = 100  # listed; further ones are only counted
-REFERENCES = {  # rows that the rows of a table refer to
+MOST_FAULTS = 100  # listed; more are only counted
+REFERENCES = {  # by table: the rows that its rows refer to
     "feedback": "decisions d WHERE d.seq = feedback.decision",
     "revisions": "feedback f WHERE f.seq = revisions.feedback",
 }
@@ -53,7 +53,7 @@ class Report:
     """The result of checking a log."""
 
     folder: str
-    version: int = VERSION  # of the tables: others are refused
+    version: int = VERSION  # of the tables
     counts: dict[str, int] = field(  # of what was checked
         default_factory=lambda: dict.fromkeys(("tasks", *NAMES, "snapshots", "tokens"), 0)
     )
@@ -106,17 +106,19 @@ def _check_log(reader: Reader, report: Report) -> Iterable[int]:
     are_gaps_forgotten = _are_gaps_forgotten(reader, last)
     tasks: dict[int, TaskInfo] = {}
     before = 0
-    for table, row, task_there in _read_rows(reader, last):
+    for table, row, target_task in _read_rows(reader, last):
         seq = row.seq
         report.counts[table] += 1
         if seq == before:
-            report.add(f"row {seq}", "is there more than once: two services have written to this log")
+            report.add(f"row {seq}", "occurs more than once: two services have written to this log")
         elif seq < before:
             report.add(f"row {seq}", f"comes after row {before}")
         elif seq > before + 1 and not are_gaps_forgotten:
-            report.add(f"row {before + 1}", f"and all up to row {seq - 1} are missing")
+            report.add(
+                f"row {before + 1}", "is missing" if seq == before + 2 else f"is missing, with all rows up to {seq - 1}"
+            )
         before = seq
-        faults = _find_change_faults(tasks, row) if table == "changes" else _find_row_faults(tasks, row, task_there)
+        faults = _find_change_faults(tasks, row) if table == "changes" else _find_row_faults(tasks, row, target_task)
         for fault in faults:
             report.add(f"row {seq} of {table}", fault)
     report.counts["tasks"] = sum(task.deleted is None for task in tasks.values())
@@ -124,31 +126,32 @@ def _check_log(reader: Reader, report: Report) -> Iterable[int]:
 
 
 def _are_gaps_forgotten(reader: Reader, last: int) -> bool:
-    """Return True if the changes say that as many rows were forgotten as are missing."""
+    """Return True if as many rows are missing as were forgotten according to the changes."""
     forgotten = 0
     for change in reader.changes_after(0):
         if change.kind == "changed":
             with suppress(ValueError, OnebitError):  # damaged details are reported later
                 forgotten += (read_detail("changed", change.detail).get("forgotten") or {}).get("rows", 0)
-    present = sum(reader.database.rows(f"SELECT count(*) FROM {table}")[0][0] for table in NAMES)
+    present = sum(count for table in NAMES for (count,) in reader.database.rows(f"SELECT count(*) FROM {table}"))
     return forgotten > 0 and present + forgotten == last
 
 
 def _read_rows(reader: Reader, last: int) -> Iterator[tuple[str, Any, int | None]]:
-    """Yield all rows with their table and the task of the row that they refer to, by number.
+    """Yield the table, the row and the task of the row it refers to, for all rows in the order of `seq`.
 
     Duplicates come in the order of the tables.
     """
 
     def read_table(order: int, table: str) -> Iterator[tuple[int, int, Row]]:
-        of_reference = f"(SELECT task FROM {REFERENCES[table]})" if table in REFERENCES else "NULL"
-        query = f"SELECT {select_list(ROW_TYPES[table], table)}, {of_reference} FROM {table} WHERE seq"
+        target_task = f"(SELECT task FROM {REFERENCES[table]})" if table in REFERENCES else "NULL"
+        query = f"SELECT {select_list(ROW_TYPES[table], table)}, {target_task} FROM {table} WHERE seq"
         for row in itertools.chain.from_iterable(reader.pages(query, last)):
-            yield row[0], order, row
+            seq, *_ = row
+            yield seq, order, row
 
     tables = (read_table(order, table) for order, table in enumerate(NAMES))
-    for _, order, row in heapq.merge(*tables, key=lambda one: one[:2]):
-        yield NAMES[order], ROW_TYPES[NAMES[order]]._make(row[:-1]), row[-1]
+    for _, order, (*row, target_task) in heapq.merge(*tables, key=lambda item: item[:2]):
+        yield NAMES[order], ROW_TYPES[NAMES[order]]._make(row), target_task
 
 
 def _find_change_faults(tasks: dict[int, TaskInfo], row: ChangeRow) -> Iterator[str]:
@@ -159,14 +162,14 @@ def _find_change_faults(tasks: dict[int, TaskInfo], row: ChangeRow) -> Iterator[
 
 
 def _find_row_faults(
-    tasks: dict[int, TaskInfo], row: DecisionRow | FeedbackRow | RevisionRow, task_there: int | None
+    tasks: dict[int, TaskInfo], row: DecisionRow | FeedbackRow | RevisionRow, target_task: int | None
 ) -> Iterator[str]:
     yield from (fault for _, fault in find_faults([row]))
     if not isinstance(row, DecisionRow):
-        yield from find_link_faults(row, task_there, row.task)
+        yield from find_link_faults(row, target_task, row.task)
     known = tasks.get(row.task)
     if known is None:
-        yield f"task {row.task} was not created before it"
+        yield f"task {row.task} was not created before this row"
         return
     faults = [fault for _, fault in find_faults([row], len(known.classes))]
     yield from faults
@@ -175,19 +178,19 @@ def _find_row_faults(
 
 
 def _find_decision_faults(task: TaskInfo, decision: DecisionRow, are_classes_valid: bool) -> Iterator[str]:
-    """Yield what contradicts the task, or another field, in a decision whose fields were checked one by one."""
+    """Yield the fields of a decision that contradict its task or each other."""
     if decision.propensity == 0.0:
-        yield "propensity is 0.0, and what is never played was played"
+        yield "propensity is 0.0, but the class was played"
     if task.deleted is not None:
-        yield f"task {decision.task} was deleted before it"
+        yield f"task {decision.task} was deleted before this row"
     if decision.generation > task.generation:
-        yield f"task {decision.task} had no learner {decision.generation}.{decision.learnt} then"
+        yield f"task {decision.task} had no learner {decision.generation}.{decision.learnt} yet"
     if are_classes_valid:
         candidates = None if decision.among is None else set(decode_indices(decision.among).tolist())
         if candidates is not None and not {decision.label, decision.greedy} <= candidates:
-            yield "label or greedy is none of the classes in among"
+            yield "label or greedy is not one of the classes in among"
         if decision.label >= (count := len(decision.probabilities) // 8):
-            yield f"label is {decision.label}, and there are {count} probabilities"
+            yield f"label is {decision.label}, but there are only {count} probabilities"
     try:
         task.inputs.read([decision.x])
     except ValueError as error:
@@ -210,4 +213,4 @@ def _check_tokens(store: Store, settings: Settings, report: Report) -> None:
     except OnebitError as error:
         report.add(name, str(error))
     if settings.log is None and settings.closed.exists() and not settings.tokens.exists():
-        report.add(name, "is gone, and the service has had tokens; --token-file names it if it is elsewhere")
+        report.add(name, "is missing, although the service had tokens; give --token-file if it is elsewhere")

@@ -1,4 +1,4 @@
-"""Copies a log: every row with its number and time, and the tokens; then compares both.
+"""Copying a log: every row with its number and time, and the tokens; then compares both.
 
 Snapshots are not copied: the first start in the new place rebuilds them from the rows.
 """
@@ -19,25 +19,25 @@ from onebit.service.store.rows import NAMES, ROW_TYPES, Row
 
 
 def copy(source: str, target: str) -> dict[str, int]:
-    """Copy a log to where there is none yet; return the numbers of rows by table, and of tokens.
+    """Copy a log to a place without one; return the number of rows by table, and of tokens.
 
     Nobody may write to either meanwhile; folders are locked.
     """
     old, new = store_at(source), store_at(target)
     if source == target or (not is_address(source) and Path(source).resolve() == Path(target).resolve()):
-        raise InputError(f"{target} is what is to be copied: name another place for the copy")
-    with as_input_errors(f"{old.name} or {new.name}"), ExitStack() as undo:
-        reader = undo.enter_context(closing(old.reader()))  # raises before a folder is created if there is no log
-        undo.callback(old.release)
+        raise InputError(f"{target} is the log to be copied: give another place for the copy")
+    with as_input_errors(f"{old.name} or {new.name}"), ExitStack() as cleanup:
+        reader = cleanup.enter_context(closing(old.reader()))  # raises before a folder is created if there is no log
+        cleanup.callback(old.release)
         if not is_address(source):
             old.take()
         end = reader.last()
         _refuse_forgotten_rows(reader)
-        undo.callback(new.release)
+        cleanup.callback(new.release)
         new.take()
         new.fill((table, _pages(reader, table, end)) for table in NAMES)
-        with closing(new.reader()) as other:
-            counts = _compare(reader, other, end)
+        with closing(new.reader()) as new_reader:
+            counts = _compare(reader, new_reader, end)
         tokens = old.tokens(settings_of(source)).listed()
         if tokens:
             new.tokens(settings_of(target)).replace(tokens)
@@ -46,11 +46,12 @@ def copy(source: str, target: str) -> dict[str, int]:
 
 def _refuse_forgotten_rows(reader: Reader) -> None:
     """Raise InputError if rows were forgotten: what remains of them is not in rows and would be lost."""
-    for task in reader.tasks()[0]:
+    tasks, _ = reader.tasks()
+    for task in tasks:
         if task.forgotten_at:
             raise InputError(
-                f"decisions of task {task.name!r} were forgotten, and what stays of them, the state of its learner and the hashes of its ids, cannot be "
-                "copied to another kind of log: copy the folder itself, while no service runs in it"
+                f"task {task.name!r} has forgotten decisions; the learner state and the hashes of ids that remain of them cannot be copied: "
+                "copy the folder itself, while no service runs in it"
             )
 
 
@@ -59,15 +60,17 @@ def _pages(reader: Reader, table: str, end: int) -> Iterator[list[Row]]:
     return reader.pages(f"SELECT {select_list(ROW_TYPES[table], table)} FROM {table} WHERE seq", end)
 
 
-def _compare(log: Reader, copied: Reader, end: int) -> dict[str, int]:
+def _compare(log: Reader, copy_of_log: Reader, end: int) -> dict[str, int]:
     """Read both logs and raise InputError where they differ; return the number of rows by table."""
     counts = dict.fromkeys(NAMES, 0)
     for table in NAMES:
         pairs = itertools.zip_longest(
-            *(itertools.chain.from_iterable(_pages(reader, table, end)) for reader in (log, copied))
+            *(itertools.chain.from_iterable(_pages(reader, table, end)) for reader in (log, copy_of_log))
         )
         for row, copy_of_row in pairs:
             if row != copy_of_row:
-                raise InputError(f"a row of {table} is {brief(row)}, and its copy is {brief(copy_of_row)}")
+                raise InputError(
+                    f"a row of {table} was not copied exactly: expected {brief(row)}, got {brief(copy_of_row)}"
+                )
             counts[table] += 1
     return counts

@@ -1,4 +1,4 @@
-"""Exports the log of a task: JSON lines, Parquet, or contextual-bandit lines of Vowpal Wabbit.
+"""Exporting the log of a task: JSON lines, Parquet, or contextual-bandit lines of Vowpal Wabbit.
 
 Rows come from an iterator and are never all held in memory. JSON lines and Parquet have every decision and every field; Vowpal Wabbit has
 no place for most of them: its lines are the decisions answered in time, as `action:cost:probability 'id | features`.
@@ -25,11 +25,11 @@ from onebit.version import VERSION
 FIELDS = tuple(DecisionRecord.__dataclass_fields__)
 GROUP_ROWS = 1 << 14  # per Parquet row group, or fewer if rows are long
 GROUP_NUMBERS = 1 << 20
-MEANT = frozenset(":|%")  # special in Vowpal Wabbit or in the escape, as are spaces and unprintable characters
+SPECIAL = frozenset(":|%")  # special in Vowpal Wabbit or in the escape, as are spaces and unprintable characters
 
 
 class Written(NamedTuple):
-    """How many decisions were written, and how many were left out as the format cannot express them."""
+    """How many decisions were written, and how many were left out because the format cannot express them."""
 
     rows: int
     left_out: int
@@ -41,7 +41,7 @@ def write(file: BinaryIO, form: str, rows: Iterable[DecisionRecord], task: TaskI
         return Written(write_parquet(file, rows, task), 0)
     count = left_out = 0
     names = list(map(str, task.classes))
-    lines = (format_json_line(row, names) for row in rows) if form == "ndjson" else vw(rows, task.classes)
+    lines = (format_json_line(row, names) for row in rows) if form == "ndjson" else format_vw_lines(rows, task.classes)
     for line in lines:
         if line is None:
             left_out += 1
@@ -55,53 +55,53 @@ def write(file: BinaryIO, form: str, rows: Iterable[DecisionRecord], task: TaskI
 
 
 def format_json_line(row: DecisionRecord, names: Sequence[str], position: int | None = None) -> bytes:
-    """Return a decision as a line of JSON, as the service shows it, after its position in the log if given."""
-    place = {} if position is None else {"position": position}
-    return orjson.dumps({**place, **as_object(row, names)}, option=orjson.OPT_APPEND_NEWLINE)
+    """Return a decision as a line of JSON, with its position in the log as the first field if given."""
+    prefix = {} if position is None else {"position": position}
+    return orjson.dumps({**prefix, **as_object(row, names)}, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def as_object(row: DecisionRecord, names: Sequence[str]) -> dict[str, Any]:
-    """Return a decision as the JSON object of the service; classes added later have no probability."""
-    plain = {name: getattr(row, name) for name in FIELDS}
-    return {**plain, "unsure": row.unsure, "probabilities": dict(zip(names, row.probabilities, strict=False))}
+    """Return a decision as a JSON object of the service; classes added later have no probability."""
+    fields = {name: getattr(row, name) for name in FIELDS}
+    return {**fields, "unsure": row.unsure, "probabilities": dict(zip(names, row.probabilities, strict=False))}
 
 
 # --- Vowpal Wabbit -----------------------------------------------------------------------------------------------------
 
 
-def vw(rows: Iterable[DecisionRecord], classes: Sequence[ClassName]) -> Iterator[bytes | None]:
+def format_vw_lines(rows: Iterable[DecisionRecord], classes: Sequence[ClassName]) -> Iterator[bytes | None]:
     """Yield the decisions answered in time as lines of Vowpal Wabbit.
 
-    Action 1 is the first class. The cost is 1 - reward, or 1 if wrong and 0 if right. Other candidates are named beside the action, without a
+    Action 1 is the first class. The cost is 1 - reward, or 1 if wrong and 0 if right. Other candidates follow the action, without a
     cost. An action alone means that all could be shown: a decision with a single candidate cannot be expressed, and None is yielded for it.
     """
     actions = {name: number for number, name in enumerate(classes, start=1)}
     for row in rows:
         if row.right is None or row.late:
             continue
-        label, propensity = played(row)
+        label, propensity = played_class(row)
         if row.among is not None and list(row.among) == [label]:
             yield None
             continue
-        features = " ".join(f"{escape_name(name)}:{value!r}" for name, value in named(row.x) if value)
+        features = " ".join(f"{escape_name(name)}:{value!r}" for name, value in list_features(row.x) if value)
         cost = int(not row.right) if row.reward is None else 1.0 - row.reward
-        others = [] if row.among is None or label not in row.among else [one for one in row.among if one != label]
-        shown = " ".join(
-            [f"{actions[label]}:{cost!r}:{min(propensity, 1.0)!r}", *(str(actions[one]) for one in others)]
+        unplayed = [] if row.among is None or label not in row.among else [name for name in row.among if name != label]
+        choices = " ".join(
+            [f"{actions[label]}:{cost!r}:{min(propensity, 1.0)!r}", *(str(actions[name]) for name in unplayed)]
         )
-        line = f"{shown} '{escape_name(row.id)} | {features}\n"
+        line = f"{choices} '{escape_name(row.id)} | {features}\n"
         yield line.encode()
 
 
-def played(row: DecisionRecord) -> tuple[ClassName, float]:
+def played_class(row: DecisionRecord) -> tuple[ClassName, float]:
     """Return the played class and its probability: the label, or what the caller showed instead."""
     if row.shown is None:
         return row.label, row.propensity
     return row.shown, 1.0 if row.shown_propensity is None else row.shown_propensity
 
 
-def named(x: Any) -> Iterator[tuple[str, float]]:
-    """Return the named features of an x: list positions, or the words of a text as a learner reads it."""
+def list_features(x: Any) -> Iterator[tuple[str, float]]:
+    """Return the features of an x by name; those of a list are numbered, those of a text are its words."""
     if isinstance(x, str):
         words = list_words(x)
         return ((word, len(words) ** -0.5) for word in words)
@@ -109,20 +109,20 @@ def named(x: Any) -> Iterator[tuple[str, float]]:
 
 
 def escape_name(name: str) -> str:
-    """Percent-encode what Vowpal Wabbit would interpret in a name; % alone is the empty name.
+    """Percent-encode the characters of a name that Vowpal Wabbit would interpret; % is the empty name.
 
     >>> escape_name("a b:c"), escape_name("café"), escape_name("")
     ('a%20b%3Ac', 'café', '%')
     """
     if not name:
         return "%"
-    if name.isprintable() and " " not in name and MEANT.isdisjoint(name):
+    if name.isprintable() and " " not in name and SPECIAL.isdisjoint(name):
         return name
     return "".join(
-        one
-        if one.isprintable() and one != " " and one not in MEANT
-        else "".join(f"%{byte:02X}" for byte in one.encode())
-        for one in name
+        character
+        if character.isprintable() and character != " " and character not in SPECIAL
+        else "".join(f"%{byte:02X}" for byte in character.encode())
+        for character in name
     )
 
 
@@ -158,7 +158,7 @@ def rows_in_parquet(path: Path) -> set[int]:
     try:
         return set(parquet.read_table(path, columns=["seq"]).column("seq").to_pylist())
     except (ValueError, OSError, KeyError, NotImplementedError) as error:  # includes the errors of pyarrow
-        raise InputError(f"{path} is no file of an archive: {' '.join(str(error).split())}") from None
+        raise InputError(f"{path} is not a file of an archive: {' '.join(str(error).split())}") from None
 
 
 def _parquet() -> Any:
@@ -178,8 +178,8 @@ def _batches(rows: Iterable[DecisionRecord], task: TaskInfo) -> Iterator[Any]:
         columns["x"] = [list(x.items()) if isinstance(x, dict) else x for x in columns["x"]]
         if schema.field("label").type != "int64":
             for name in ("label", "greedy", "shown", "truth"):
-                columns[name] = [None if one is None else str(one) for one in columns[name]]
-            columns["among"] = [None if one is None else [str(name) for name in one] for one in columns["among"]]
+                columns[name] = [None if label is None else str(label) for label in columns[name]]
+            columns["among"] = [None if among is None else list(map(str, among)) for among in columns["among"]]
         yield RecordBatch.from_pydict(columns, schema=schema)
 
 
@@ -187,7 +187,7 @@ def _schema(task: TaskInfo) -> Any:
     import pyarrow as arrow
 
     text, number, numbers = arrow.string(), arrow.float64(), arrow.list_(arrow.float64())
-    name = arrow.int64() if all(isinstance(one, int) for one in task.classes) else text
+    name = arrow.int64() if all(isinstance(label, int) for label in task.classes) else text
     kinds: dict[Any, Any] = {
         int: arrow.int64(),
         float: number,
@@ -201,10 +201,10 @@ def _schema(task: TaskInfo) -> Any:
     }
     nullable = {kind | None: stored for kind, stored in kinds.items()}
     columns = {**get_type_hints(DecisionRecord), "unsure": bool}
-    about = {"version": VERSION, "task": task.name, "classes": task.classes, "features": task.features}
+    metadata = {"version": VERSION, "task": task.name, "classes": task.classes, "features": task.features}
     return arrow.schema(
-        [arrow.field(one, (kinds | nullable)[kind], nullable=kind in nullable) for one, kind in columns.items()],
-        metadata={"onebit": json.dumps(about)},
+        [arrow.field(column, (kinds | nullable)[kind], nullable=kind in nullable) for column, kind in columns.items()],
+        metadata={"onebit": json.dumps(metadata)},
     )
 
 

@@ -43,12 +43,12 @@ class LogReader:
         self.reader.close()
 
     def task(self, name: str) -> TaskInfo:
-        """Return the task of a name: the one that is not deleted, else the newest."""
+        """Return the task with a name: the one that is not deleted, else the newest."""
         tasks, damaged = self.reader.tasks(self.end)
         named = [task for task in tasks if task.name == name]
-        broken = [task.reason for task in damaged if task.name in (name, None)]
-        if broken and not any(task.deleted is None for task in named):
-            raise InputError(f"there is no task {brief(name)} that can be read: {broken[0]}")
+        reason = next((task.reason for task in damaged if task.name in (name, None)), None)
+        if reason is not None and not any(task.deleted is None for task in named):
+            raise InputError(f"there is no readable task {brief(name)}: {reason}")
         if not named:
             raise InputError(f"there is no task {brief(name)}; {nearest(name, {task.name for task in tasks})}")
         return max(named, key=lambda task: (task.deleted is None, task.number))
@@ -98,7 +98,7 @@ class LogReader:
 
 
 def read_rounds(log: LogReader, task: TaskInfo) -> Iterator[Round]:
-    """Yield the rounds of a task: each decision with the feedback that counts, in order of feedback.
+    """Yield the rounds of a task: each decision with the feedback that counts, in the order of feedback.
 
     This is the order in which the task's own learner saw it, with revised feedback in place of the first. Late or withdrawn feedback does not
     count; silence that means right or wrong does. In shadow mode a round has what was shown, with the probability given by the caller. Feedback
@@ -122,7 +122,7 @@ def read_rounds(log: LogReader, task: TaskInfo) -> Iterator[Round]:
             right=bool(event.right) if event.reward is None else None,
             propensity=propensity,
             probabilities=probabilities,
-            among=None if candidates is None else [task.classes[place] for place in candidates],
+            among=None if candidates is None else [task.classes[index] for index in candidates],
             complete=bool(event.decision.complete),
             reward=event.reward,
             truth=None if event.truth is None else task.classes[event.truth],
@@ -136,7 +136,9 @@ class TaskLog:
         self.reader, self.task, self.name = reader, task, task.name
         self._answered = reader.count_feedback(task)
         if self._answered == 0:
-            raise InputError(f"task {brief(task.name)} has no feedback yet: its log says nothing")
+            raise InputError(
+                f"task {brief(task.name)} has no feedback yet, so its log cannot be used to evaluate or train"
+            )
         self.unanswered = reader.count(task) - self._answered
 
     def __len__(self) -> int:
@@ -149,11 +151,11 @@ class TaskLog:
         """Return a new learner as the service would build it; options are parameters or `exploration_floor`."""
         return build_learner(_learner_settings(name, options, seed), self.task.classes, self.task.inputs)
 
-    def present_learner(self, other: str, options: Mapping[str, Any], seed: int) -> Learner | None:
-        """Return an untrained copy of the task's own learner; None if that is the `other` one."""
-        wanted = _learner_settings(other, options, seed)
-        present = {name: getattr(self.task, name) for name in wanted} | {"seed": seed}
-        if self._with_defaults(present) == self._with_defaults(wanted):
+    def present_learner(self, name: str, options: Mapping[str, Any], seed: int) -> Learner | None:
+        """Return an untrained copy of the task's own learner; None if the learner described is the same."""
+        settings = _learner_settings(name, options, seed)
+        present = {key: getattr(self.task, key) for key in settings} | {"seed": seed}
+        if self._with_defaults(present) == self._with_defaults(settings):
             return None
         return build_learner(present, self.task.classes, self.task.inputs)
 
@@ -163,7 +165,7 @@ class TaskLog:
 
 
 def _learner_settings(name: str, options: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    """Return a learner in the form in which the service describes one."""
+    """Return the settings of a learner as the service keeps them."""
     parameters = dict(options)
     floor = resolve_floor(name, parameters.pop("exploration_floor", None))
     return {"learner": name, "exploration_floor": floor, "parameters": parameters, "seed": seed}
@@ -172,7 +174,7 @@ def _learner_settings(name: str, options: Mapping[str, Any], seed: int) -> dict[
 def evaluation(
     log: LogReader, task: TaskInfo, learner: str, parameters: dict[str, Any], floor: float | None, seed: int
 ) -> Evaluation:
-    """Estimate what a learner would have scored on the log of a task, beside the task's own if different."""
+    """Estimate the score of a learner on the log of a task, and that of the task's own if it differs."""
     rounds, options = TaskLog(log, task), {**parameters, "exploration_floor": floor}
     return evaluate(
         rounds.build_learner(learner, options, seed),

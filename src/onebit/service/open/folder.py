@@ -41,7 +41,7 @@ from onebit.service.store.reader import Reader
 from onebit.service.store.rows import BadRecordError, ChangeRow
 from onebit.service.store.sqlite.folder import LockId, lock_id
 from onebit.service.store.sqlite.store import SqliteStore
-from onebit.service.store.submission import Assumptions, Submission, Ticket
+from onebit.service.store.submission import Assumptions, Submission
 from onebit.service.task import TaskInfo, blame_field
 
 CHORES_S = 0.5  # how often deadlines are checked
@@ -207,7 +207,7 @@ class OpenFolder:
             while True:
                 with self.lock:
                     try:
-                        while not isinstance(wait := step(value), Ticket):
+                        while not isinstance(wait := step(value), Submission):
                             step, value = plan.send, None
                             if isinstance(wait, LookUp):
                                 try:

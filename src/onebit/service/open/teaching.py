@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from onebit.service.core.follower import LogFollower
 from onebit.service.core.serving_core import ServingCore
 from onebit.service.store.queries import Event
-from onebit.service.store.submission import Keys, Submission
+from onebit.service.store.submission import RowCounts, Submission
 
 COUNTED = 1024  # rows counted at a time if nobody looks
 
@@ -42,7 +42,7 @@ class InlineTeacher:
             self.is_interrupted = True
             raise
 
-    def note_written(self, last: int, keys: Keys) -> None:
+    def note_written(self, last: int, keys: RowCounts) -> None:
         """Note rows that are now in the log. Called by the writing thread."""
         self._uncounted += sum(keys.values())
         self._has_revisions = self._has_revisions or any(table == "revisions" for _, table in keys)

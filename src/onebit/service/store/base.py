@@ -1,4 +1,4 @@
-"""The two kinds of store, in a folder and in a PostgreSQL database: each has a log, snapshots and tokens."""
+"""The two kinds of store, a folder and a PostgreSQL database: each has a log, snapshots and tokens."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from onebit.service.store.postgres.store import PostgresStore
 
 THREADS = 4  # that read the log for coroutines
-PROBED_S = 0.5  # how long the result of a probe is trusted
+PROBE_VALID_S = 0.5  # how long the result of a probe is trusted
 T = TypeVar("T")
 
 
@@ -34,51 +34,51 @@ Appender: TypeAlias = "SqliteAppender | PostgresAppender"  # writes rows to a lo
 
 
 class Inquiry:
-    """Runs queries for coroutines on a few threads, each with its own reader, and tells whether the log can be read."""
+    """Runs queries of coroutines on a few threads, and records whether the log can be read."""
 
     def __init__(self, store: Store, reader: Reader) -> None:
         self._store = store
         self._reader = reader
         self._threads = ThreadPoolExecutor(THREADS, "onebit-inquiry")
-        self._own = threading.local()
-        self._opened: list[Reader] = []
+        self._local = threading.local()
+        self._readers: list[Reader] = []
         self.failing: str | None = None  # why the log cannot be read now
         self._is_damaged = False  # damage of the log itself does not pass
-        self._probed = -math.inf
+        self._probe_time = -math.inf
 
-    async def of(self, query: Callable[[Reader], T]) -> T:
+    async def run(self, query: Callable[[Reader], T]) -> T:
         """Run a query of a plan and return its result.
 
-        A folder is read on the caller's thread: then nothing is written between the query and what the plan concludes from it. Rows in a log that nodes share
-        are compared with what they were concluded from when they are written.
+        A folder is read on the caller's thread, so that nothing is written before the plan has used the result. In a log that nodes share,
+        the assumptions behind rows are checked when these are written.
         """
         if self._store.shared:
             return await self.read(query)
-        with self._noting():
+        with self._record_outcome():
             return query(self._reader)
 
     async def read(self, query: Callable[[Reader], T]) -> T:
-        """Run a query on a thread and return its result, which may be outdated by then."""
-        with self._noting():
-            return await asyncio.get_running_loop().run_in_executor(self._threads, self._run, query)
+        """Run a query on another thread and return its result, which may be outdated by then."""
+        with self._record_outcome():
+            return await asyncio.get_running_loop().run_in_executor(self._threads, self._run_here, query)
 
     @contextmanager
-    def _noting(self) -> Iterator[None]:
-        """Note whether the log can be read in the block."""
+    def _record_outcome(self) -> Iterator[None]:
+        """Record whether the log could be read in the block."""
         try:
             yield
         except LogError as error:
-            self._note(error)
+            self._record(error)
             raise
-        self._note(None)
+        self._record(None)
 
     async def probe(self) -> None:
         """Test whether the log can be read, over a new connection: open ones may answer from memory."""
-        if time.monotonic() - self._probed >= PROBED_S:
-            self._probed = time.monotonic()
-            self._note(await asyncio.to_thread(self._look))
+        if time.monotonic() - self._probe_time >= PROBE_VALID_S:
+            self._probe_time = time.monotonic()
+            self._record(await asyncio.to_thread(self._try_reading))
 
-    def _look(self) -> Exception | None:
+    def _try_reading(self) -> Exception | None:
         try:
             with closing(self._store.reader()) as reader:
                 reader.last()
@@ -86,22 +86,22 @@ class Inquiry:
             return error
         return None
 
-    def _note(self, error: Exception | None) -> None:
+    def _record(self, error: Exception | None) -> None:
         if not self._is_damaged:
             self.failing = None if error is None else f"the log cannot be read: {error}"
             self._is_damaged = isinstance(error, DamagedLogError)
 
     def close(self) -> None:
         self._threads.shutdown(cancel_futures=True)
-        for reader in self._opened:
+        for reader in self._readers:
             reader.close()
 
-    def _run(self, query: Callable[[Reader], T]) -> T:
+    def _run_here(self, query: Callable[[Reader], T]) -> T:
         """Run a query on the reader of this thread."""
-        if not hasattr(self._own, "reader"):
-            self._own.reader = self._store.reader()
-            self._opened.append(self._own.reader)
-        return query(self._own.reader)
+        if not hasattr(self._local, "reader"):
+            self._local.reader = self._store.reader()
+            self._readers.append(self._local.reader)
+        return query(self._local.reader)
 
 
 def store_at(where: Path | str) -> Store:
@@ -112,7 +112,7 @@ def store_at(where: Path | str) -> Store:
         from onebit.service.store.postgres.store import PostgresStore
     except ImportError as error:
         raise MissingExtraError(
-            f"a log in PostgreSQL needs {error.name}, which is not here: {install_command('postgres')}"
+            f"a log in PostgreSQL needs {error.name}, which is not installed: {install_command('postgres')}"
         ) from None
     return PostgresStore(str(where))
 

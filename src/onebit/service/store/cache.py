@@ -1,6 +1,6 @@
 """The cache of recent decisions and their feedback.
 
-Decisions are found by id while their rows are being written and for a while after. Followers of the log find the latest rows by number,
+Decisions are held by id while their rows are being written and for a while after. Followers of the log get the latest rows by number,
 so that they need not read them back from disk. Everything else is read from the log.
 """
 
@@ -17,12 +17,12 @@ from onebit.service.store.queries import Event
 from onebit.service.store.rows import DecisionHead, DecisionRow, Expected, FeedbackRow, RevisionRow
 
 if TYPE_CHECKING:
-    from onebit.service.store.submission import Submission, Ticket
+    from onebit.service.store.submission import Submission
 
-MOST = 50_000  # decisions found by id
-MOST_ROWS = 40_000  # found by number
+MOST_DECISIONS = 50_000  # held by id
+MOST_ROWS = 40_000  # held by number
 MOST_BYTES = 32 * 2**20  # of x and probabilities
-UNKNOWN = 2**62  # a position beyond the end of any log
+NO_ROWS = 2**62  # a position beyond the end of any log
 _HEAD = attrgetter(*DecisionHead._fields)
 
 
@@ -47,12 +47,12 @@ class LatestFeedback(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class CachedDecision:
-    """A decision with its feedback; each ticket is set until the row it stands for is in the log."""
+    """A decision with its feedback; a ticket is the submission of a row that is not in the log yet."""
 
     record: DecisionRow | DecisionHead  # the complete row, or only its head for an old decision
     x: Any = None  # decoded by `Inputs.read`; only with a complete row
-    ticket: Ticket | None = None
-    feedback_ticket: Ticket | None = None
+    ticket: Submission | None = None
+    feedback_ticket: Submission | None = None
     counted: CachedFeedback | None = None  # the feedback that is not late
     late: CachedFeedback | None = None
 
@@ -70,7 +70,7 @@ class CachedDecision:
 
 @dataclass(slots=True, eq=False)
 class CachedFeedback:
-    """A feedback and its last revision, in the log or on their way to it: rows that are not written yet have seq 0."""
+    """A feedback and its last revision; rows that are not written yet have seq 0."""
 
     decision: CachedDecision
     row: FeedbackRow
@@ -78,7 +78,7 @@ class CachedFeedback:
 
     @property
     def by_silence(self) -> bool:
-        """True if it was recorded for silence, and not revised since."""
+        """True if silence counted as this feedback, and nobody has revised it."""
         return self.row.source == "silence" and self.revision is None
 
     @property
@@ -98,9 +98,9 @@ class DecisionCache:
 
     def __init__(self) -> None:
         self._by_id: OrderedDict[tuple[int, str], CachedDecision] = OrderedDict()
-        self._lock = threading.Lock()  # guards what is found by number
+        self._lock = threading.Lock()  # guards what is held by number
         self._written: deque[Submission] = deque()  # the last ones, in log order
-        self.clear_rows(UNKNOWN)
+        self.clear_rows(NO_ROWS)
 
     # --- by id -------------------------------------------------------------------------------------------------------
 
@@ -112,7 +112,7 @@ class DecisionCache:
         """Cache decisions, evicting the oldest; those with rows still being written are never evicted."""
         for decision in decisions:
             self._by_id[decision.record.task, decision.record.id] = decision
-        for _ in range(len(self._by_id) - MOST):
+        for _ in range(len(self._by_id) - MOST_DECISIONS):
             key, old = self._by_id.popitem(last=False)
             if old.ticket is not None or old.feedback_ticket is not None:
                 self._by_id[key] = old
@@ -166,7 +166,7 @@ class DecisionCache:
                     decision.record, decision.x = _head(decision.record), None
 
     def _newest(self, task: int, after: int) -> Iterator[Submission]:
-        """Yield the submissions of a task that have rows after a position, newest first; call with the lock held."""
+        """Yield a task's submissions with rows after a position, newest first; the lock must be held."""
         for submission in reversed(self._written):
             if submission.last <= after:
                 return
@@ -178,21 +178,23 @@ class DecisionCache:
         with self._lock:
             if after < self._since or upto > self._last:
                 return None
-            newest = [one.row for submission in self._newest(task, after) for one in reversed(submission.decisions)]
+            newest = [
+                decision.row for submission in self._newest(task, after) for decision in reversed(submission.decisions)
+            ]
         rows = [row for row in reversed(newest) if row is not None and after < row.seq <= upto]
         return list(map(_head, rows[:most]))
 
     def events(self, of: Expected, after: int, upto: int, most: int, revised: int) -> tuple[list[Event], bool] | None:
-        """Return the first `most` feedbacks of a task in (`after`, `upto`], and whether there may be more.
+        """Return the first `most` feedbacks of a task in (`after`, `upto`], and True if there may be more.
 
         Each comes with its decision and reflects revisions up to `revised`. None if the log must be read.
         """
         with self._lock:
             if after < max(self._since, self._revised) or max(upto, revised) > self._last:
                 return None
-            newest = [one for submission in self._newest(of.task, after) for one in reversed(submission.feedback)]
-            given = [one for one in reversed(newest) if after < one.row.seq <= upto][:most]
-            rows = [(one.decision.row, one.row, one.decision.x) for one in given]
+            newest = [item for submission in self._newest(of.task, after) for item in reversed(submission.feedback)]
+            oldest = [item for item in reversed(newest) if after < item.row.seq <= upto][:most]
+            rows = [(item.decision.row, item.row, item.decision.x) for item in oldest]
         events = [Event.of(row, feedback, None, x) for row, feedback, x in rows if row is not None]
         return (events, len(events) == most) if len(events) == len(rows) else None
 

@@ -11,9 +11,11 @@ import math
 import time
 from datetime import UTC, datetime, timedelta
 
-PULL_S = 60.0  # times continue from a log that is ahead by at most this much
+MOST_AHEAD_S = 60.0  # times continue from a log that is ahead by at most this much
 _EPOCH = datetime.fromtimestamp(0.0, UTC).replace(tzinfo=None)
-MADE = 1_767_225_600.0  # the start of 2026: an earlier time is wrong, as after a power cut without a clock battery
+EARLIEST_TIME = (
+    1_767_225_600.0  # the start of 2026: earlier times are wrong, as after a power cut without a clock battery
+)
 
 
 def rfc3339(seconds: float | None) -> str | None:
@@ -36,17 +38,17 @@ class Clock:
     def __init__(self, last_time: float = 0.0, last_seq: int = 0) -> None:
         now = time.time()
         self.behind = max(0.0, last_time - now)  # seconds by which the machine's clock is behind the log
-        self.follows_log = self.behind > 0.0 and (self.behind <= PULL_S or now < MADE)
-        self._began = last_time if self.follows_log else now
+        self.follows_log = self.behind > 0.0 and (self.behind <= MOST_AHEAD_S or now < EARLIEST_TIME)
+        self._start_time = last_time if self.follows_log else now
         self._last_seq = last_seq
-        self._offset = self._began - time.monotonic()
+        self._offset = self._start_time - time.monotonic()
 
     def now(self) -> float:
         return self._offset + time.monotonic()
 
     def date_row(self, seq: int, when: float) -> float:
-        """Return when a row was written; rows that existed at the start are never dated after it."""
-        return min(when, self._began) if seq <= self._last_seq else when
+        """Return the time of a row whose stored time is `when`; rows from before the start come before it."""
+        return min(when, self._start_time) if seq <= self._last_seq else when
 
     @property
     def ahead(self) -> float:
@@ -56,15 +58,15 @@ class Clock:
     @property
     def trouble(self) -> str | None:
         """A message if the times of the log or the machine's clock are wrong, else None."""
-        if time.time() < MADE:
-            shown = time.strftime("%Y-%m-%d", time.gmtime(time.time()))
-            return f"the clock of this machine says {shown}, which cannot be: set it, and start the service again"
-        if abs(self.ahead) <= PULL_S:
+        if time.time() < EARLIEST_TIME:
+            date = time.strftime("%Y-%m-%d", time.gmtime(time.time()))
+            return f"the clock of this machine says {date}, which is wrong: set it, then restart the service"
+        if abs(self.ahead) <= MOST_AHEAD_S:
             return None
-        way = "ahead of" if self.ahead > 0.0 else "behind"
+        relation = "ahead of" if self.ahead > 0.0 else "behind"
         return (
-            f"the times of the log are {abs(self.ahead):.0f} s {way} the clock of this machine: where that is right, a new start of "
-            "the service takes it"
+            f"the times of the log are {abs(self.ahead):.0f} s {relation} the clock of this machine: if that clock is right, restart the "
+            "service to use it"
         )
 
 

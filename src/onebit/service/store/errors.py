@@ -22,7 +22,7 @@ class LogError(Exception):
 
 
 class DamagedLogError(LogError):
-    """The file or database was a log once, or only looks like one: that does not pass by itself."""
+    """The file or database is damaged, or only looks like a log; waiting does not help."""
 
     damaged = True
 
@@ -30,26 +30,28 @@ class DamagedLogError(LogError):
 class ForeignWriteError(Exception):
     """The log is not as this service left it, so nothing more can be written; `advice` says what to do."""
 
-    def __init__(self, message: str, advice: str = "see that one service alone uses it, and start that again") -> None:
+    def __init__(
+        self, message: str, advice: str = "make sure that only one service uses it, then restart that one"
+    ) -> None:
         super().__init__(message)
         self.advice = advice
 
 
 class StaleError(OnebitError):
-    """Another node has written to the log since this was checked; nothing of it was written."""
+    """The rows were not written: another node has written to the log since they were checked."""
 
 
 class TaskChangedError(StaleError):
-    """The task has changed since this was checked; nothing was written. Apply the change and check again."""
+    """The rows were not written: their task has changed. Apply the change and check them again."""
 
 
 class RowsTakenError(StaleError):
-    """An id was taken, or a decision was answered or forgotten meanwhile; nothing was written."""
+    """The rows were not written: an id was taken, or a decision answered or forgotten, meanwhile."""
 
 
 @contextmanager
 def as_input_errors(name: str) -> Iterator[None]:
-    """Turn LogError into InputError, for callers that name a log and can only try again."""
+    """Turn LogError into InputError, whose message starts with the name of the log."""
     try:
         yield
     except LogError as error:

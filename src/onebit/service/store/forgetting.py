@@ -33,32 +33,33 @@ class Forgetting(NamedTuple):
     ids: Sequence[str] | None
     before: float | None
     base: Base | None  # None if what was learnt from them is to be unlearnt
-    seen: int | None = None  # position up to which the caller has seen their rows; None if irrelevant
+    read_upto: int | None = None  # position up to which the caller has read their rows; None if irrelevant
 
     @property
     def rows(self) -> dict[str, str]:
         """Queries for the numbers of the rows to remove, by table; see `values`."""
-        marks, _ = name_values(self.ids or ())
-        chosen = "time < :before" if self.ids is None else f"id IN ({marks})"
-        decisions = f"SELECT seq FROM decisions WHERE task = :task AND {chosen}"
+        placeholders, _ = name_values(self.ids or ())
+        condition = "time < :before" if self.ids is None else f"id IN ({placeholders})"
+        decisions = f"SELECT seq FROM decisions WHERE task = :task AND {condition}"
         feedback = f"SELECT seq FROM feedback WHERE decision IN ({decisions})"
         revisions = f"SELECT seq FROM revisions WHERE feedback IN ({feedback})"
         return dict(zip(TABLES, (revisions, feedback, decisions), strict=True))
 
     @property
-    def names(self) -> str:
+    def decision_ids(self) -> str:
         """A query for the ids of the decisions."""
         return f"SELECT id FROM decisions WHERE seq IN ({self.rows['decisions']})"
 
     @property
     def span(self) -> str:
-        """A query for the first and last seq of the rows to remove, which are None if there are no rows."""
+        """A query for the first and last seq of the rows to remove, both None if there are none."""
         return f"SELECT min(seq), max(seq) FROM ({' UNION ALL '.join(self.rows.values())}) AS gone"
 
     @property
     def values(self) -> dict[str, Any]:
         """The parameters of the queries."""
-        return {"task": self.task, "before": self.before, **name_values(self.ids or ())[1]}
+        _, ids = name_values(self.ids or ())
+        return {"task": self.task, "before": self.before, **ids}
 
 
 class Forgotten(NamedTuple):
@@ -70,7 +71,7 @@ class Forgotten(NamedTuple):
 
 
 class UnseenRowsError(Exception):
-    """Some rows are newer than the state that replaces them, or than the caller has seen; read again."""
+    """Some rows are newer than the state that replaces them, or than what the caller has read; read again."""
 
 
 def name_values(values: Sequence[str]) -> tuple[str, dict[str, str]]:
@@ -84,44 +85,46 @@ def hash_ids(key: bytes, ids: Iterable[str]) -> list[bytes]:
     return [hashlib.blake2b(identity.encode(), key=key, digest_size=HASH_BYTES).digest() for identity in ids]
 
 
-def take_out(
+def delete_rows(
     connection: sqlite3.Connection | TranslatedConnection,
-    deletable: AbstractContextManager[None],
+    permission: AbstractContextManager[None],
     order: Forgetting,
     seq: int,
     when: float,
     token: str | None,
 ) -> Forgotten:
-    """Remove rows in the open transaction and record that as row `seq`.
+    """Delete rows in the open transaction and record that as row `seq`.
 
-    Raises UnseenRowsError if some rows are too new.
+    Raise UnseenRowsError if some rows are too new.
 
-    This is the only place where rows of a log are deleted; `deletable` permits it meanwhile. The same transaction writes what must remain: a
+    This is the only place where rows of a log are deleted; `permission` allows it meanwhile. The same transaction writes what must remain: a
     keyed hash of each id, the state of the learner if it keeps what it learnt, a row that says what was done, and a mark that the deleted
     content is still to be erased. So a crash leaves all of the rows or none.
     """
     [(first, last)] = connection.execute(order.span, order.values).fetchall()
     if first is None:
         return Forgotten(0, 0, seq - 1)
-    if (order.base is not None and last > order.base.position) or (order.seen is not None and last > order.seen):
+    if (order.base is not None and last > order.base.position) or (
+        order.read_upto is not None and last > order.read_upto
+    ):
         raise UnseenRowsError
     [(key,)] = connection.execute("SELECT key FROM erasure").fetchall()
-    names = [str(name) for (name,) in connection.execute(order.names, order.values)]
-    with deletable:
+    ids = [str(identity) for (identity,) in connection.execute(order.decision_ids, order.values)]
+    with permission:
         deleted = [
             connection.execute(f"DELETE FROM {table} WHERE seq IN ({query})", order.values)
             for table, query in order.rows.items()
         ]
         rows = sum(cursor.rowcount for cursor in deleted)
-    hashes = [(order.task, identity) for identity in hash_ids(key, names)]
+    hashes = [(order.task, identity) for identity in hash_ids(key, ids)]
     connection.executemany("INSERT INTO forgotten VALUES (?, ?) ON CONFLICT DO NOTHING", hashes)
     base = None
     if order.base is not None:
         base = order.base.position
         connection.execute("DELETE FROM bases WHERE task = ?", (order.task,))
         connection.execute("INSERT INTO bases VALUES (?, ?, ?)", (order.task, *order.base))
-    detail = json.dumps({"forgotten": {"decisions": len(names), "rows": rows, "first": first, "base": base}})
+    detail = json.dumps({"forgotten": {"decisions": len(ids), "rows": rows, "first": first, "base": base}})
     change = ChangeRow(seq, order.task, when, "changed", detail, token)
     connection.execute(f"INSERT INTO changes VALUES ({', '.join('?' * len(change))})", change)
     connection.execute("UPDATE erasure SET due = TRUE")
-    return Forgotten(len(names), rows, seq)
+    return Forgotten(len(ids), rows, seq)

@@ -87,14 +87,15 @@ class Event(NamedTuple):
 
     @property
     def candidates(self) -> NDArray[np.int64] | None:
-        """Classes to learn among: those of the decision, or None for all.
+        """The candidates of the decision, to learn among; None for all classes.
 
-        None also if the played class is not one of those of the decision.
+        Also None if the played class is not a candidate.
         """
         if self.decision.among is None:
             return None
-        found = decode_indices(self.decision.among)
-        return found if self.played[0] in found else None
+        candidates = decode_indices(self.decision.among)
+        label, _ = self.played
+        return candidates if label in candidates else None
 
     @property
     def worth(self) -> float:
@@ -205,7 +206,7 @@ FROM decisions d LEFT JOIN feedback f ON f.seq =
      (SELECT seq FROM feedback WHERE decision = d.seq AND seq <= :upto ORDER BY late LIMIT 1)
 {REVISED_UPTO.format(end="upto")} WHERE d.task = :task
 """
-FOUND = f"""
+DECISION_HEADS = f"""
 {AnsweredDecision.select(DecisionHead)}
 FROM decisions d LEFT JOIN feedback f ON f.decision = d.seq {REVISED_UPTO.format(end="upto")} WHERE d.task = :task
 """
@@ -222,24 +223,24 @@ def check_events(of: Expected, events: Sequence[Event], classes: int) -> None:
 
 
 def check_links(of: Expected, table: str, rows: Sequence[tuple[FeedbackRow | RevisionRow, int | None]]) -> None:
-    """Raise BadRecordError for a row that refers to none of the task; each comes with the task that it refers to."""
-    for row, task_there in rows:
-        for fault in find_link_faults(row, task_there, of.task):
+    """Raise BadRecordError for an invalid reference; each row comes with the task of the row it refers to."""
+    for row, target_task in rows:
+        for fault in find_link_faults(row, target_task, of.task):
             raise BadRecordError(of.name, table, row.seq, fault)
 
 
-def find_link_faults(row: FeedbackRow | RevisionRow, task_there: int | None, task: int) -> Iterator[str]:
-    """Yield what is wrong with the decision or feedback that a row refers to, and with what was shown.
+def find_link_faults(row: FeedbackRow | RevisionRow, target_task: int | None, task: int) -> Iterator[str]:
+    """Yield what is wrong with a row's reference to a decision or feedback, and with its shown class.
 
-    `task_there` is the task of the row with that number, or None if there is no such row.
+    `target_task` is the task of the row it refers to, or None if there is no such row.
     """
-    what, number = ("decision", row.decision) if isinstance(row, FeedbackRow) else ("feedback", row.feedback)
-    if task_there is None:
-        yield f"its {what}, row {number}, is not there"
-    elif task_there != task or number >= row.seq:
-        yield f"its {what}, row {number}, is of another task or came after it"
+    kind, number = ("decision", row.decision) if isinstance(row, FeedbackRow) else ("feedback", row.feedback)
+    if target_task is None:
+        yield f"its {kind}, row {number}, does not exist"
+    elif target_task != task or number >= row.seq:
+        yield f"its {kind}, row {number}, belongs to another task or came later"
     if (row.shown is None) is not (row.shown_propensity is None):
-        yield "of shown and shown_propensity one is there, and the other is not"
+        yield "shown and shown_propensity must be present together"
 
 
 def check_columns(
@@ -257,14 +258,13 @@ def check_answered(info: TaskInfo, rows: Sequence[AnsweredDecision[Any]]) -> Non
         check_columns(info.expected, rows, classes)
 
 
-def build_record(info: TaskInfo, row: AnsweredDecision[DecisionRow], read: Any) -> DecisionRecord:
-    """Convert a row into a `DecisionRecord` with class names; `read` is the decoded x."""
+def build_record(info: TaskInfo, row: AnsweredDecision[DecisionRow], x: Any) -> DecisionRecord:
+    """Convert a row into a `DecisionRecord` with class names; `x` is the decoded input."""
     decision, feedback, revision = row
     latest, names = row.latest, info.classes
     answer: dict[str, Any] = {}
-    if (
-        feedback is not None and latest is not None and latest.right is not None
-    ):  # otherwise there is none, or it was withdrawn
+    # Otherwise there is no feedback, or it was withdrawn.
+    if feedback is not None and latest is not None and latest.right is not None:
         answer = {
             "right": bool(latest.right),
             "feedback_time": feedback.time,
@@ -287,9 +287,9 @@ def build_record(info: TaskInfo, row: AnsweredDecision[DecisionRow], read: Any) 
         notes=(decision.note, decision.second_note),
         propensity=decision.propensity,
         probabilities=tuple(decode_numbers(decision.probabilities).tolist()),
-        x=info.inputs.to_json(read),
+        x=info.inputs.to_json(x),
         revised_time=None if revision is None else revision.time,
-        among=None if decision.among is None else [names[one] for one in decode_indices(decision.among)],
+        among=None if decision.among is None else [names[index] for index in decode_indices(decision.among)],
         complete=bool(decision.complete),
         raw=decision.raw,
         confidence=decision.confidence,

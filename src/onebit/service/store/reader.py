@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from onebit.service.store.cache import DecisionCache
 from onebit.service.store.forgetting import Forgetting, hash_ids, name_values
 from onebit.service.store.queries import (
+    DECISION_HEADS,
     DECISIONS,
     EVENTS,
-    FOUND,
     LAST,
     REVISED_UPTO,
     REVISIONS,
@@ -30,7 +30,7 @@ from onebit.service.store.queries import (
     select_list,
 )
 from onebit.service.store.rows import (
-    LATEST,
+    LATEST_TIME,
     NAMES,
     BadRecordError,
     ChangeRow,
@@ -52,16 +52,16 @@ Values = Sequence[Any] | Mapping[str, Any]
 Mark = list[list[float] | None]  # seq and time of the last row of each table
 NO_END = 2**62  # greater than the seq of any row
 MOST_BYTES = 2**18  # of x and probabilities, in one page of the newest decisions
-PAGE = 1000  # rows read at a time, so that a slow consumer blocks nobody
+PAGE = 1000  # rows read at a time, so that a slow consumer does not block writers
 PAGE_BYTES = 2**22  # of x and probabilities in a page
 
 
 class Reader:
-    """Queries on the log, used by one thread. A row that onebit cannot have written raises BadRecordError."""
+    """Queries of the log, for one thread; an invalid row raises BadRecordError."""
 
     def __init__(self, database: Database, recent: DecisionCache | None = None) -> None:
         self.database = database
-        self._recent = recent  # has the last rows that this process has written, if it writes
+        self._recent = recent  # the last rows that this process has written, if it writes
 
     def close(self) -> None:
         self.database.close()
@@ -75,7 +75,8 @@ class Reader:
 
     def task(self, number: int, upto: int) -> TaskInfo | None:
         """Return a task at a position of the log; None if it did not exist or its changes are unreadable."""
-        return next(iter(fold_changes(self._stored_changes("task = ? AND seq <= ?", number, upto))[0]), None)
+        tasks, _ = fold_changes(self._stored_changes("task = ? AND seq <= ?", number, upto))
+        return next(iter(tasks), None)
 
     def changes_after(self, seq: int) -> list[ChangeRow]:
         """Return the changes of all tasks after a position."""
@@ -135,14 +136,14 @@ class Reader:
             f"SELECT {select_list(DecisionHead)} FROM decisions d WHERE task = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
             (of.task, after, upto, most),
         )
-        played = list(map(DecisionHead._make, rows))
-        of.check("decisions", played, without=UNUSED_IN_LEARNING)
-        return played
+        heads = list(map(DecisionHead._make, rows))
+        of.check("decisions", heads, without=UNUSED_IN_LEARNING)
+        return heads
 
     def events(
         self, of: Expected, after: int, upto: int, most: int, revised: int | None = None
     ) -> tuple[list[Event], bool]:
-        """Return feedbacks of a task with their decisions, and whether there may be more.
+        """Return feedbacks of a task with their decisions, and True if there may be more.
 
         At most `most`, and fewer if they are large; as revised up to `revised` (by default `upto`). Class indices are not checked against the
         classes of the task.
@@ -152,21 +153,21 @@ class Reader:
             return recent
         values = {"task": of.task, "after": after, "upto": upto, "most": most, "revised": revised or upto}
         answered = self._answered(EVENTS, values, PAGE_BYTES)
-        check_links(of, "feedback", [(one.feedback, one.decision.task) for one in answered if one.feedback])
-        check_links(of, "revisions", [(one.revision, one.revision.task) for one in answered if one.revision])
+        check_links(of, "feedback", [(row.feedback, row.decision.task) for row in answered if row.feedback])
+        check_links(of, "revisions", [(row.revision, row.revision.task) for row in answered if row.revision])
         check_columns(of, answered, without=UNUSED_IN_LEARNING)
         events = [
-            Event.of(one.decision, one.feedback, one.revision, x)
-            for one, x in zip(answered, of.read([one.decision for one in answered]), strict=True)
-            if one.feedback is not None
+            Event.of(row.decision, row.feedback, row.revision, x)
+            for row, x in zip(answered, of.read([row.decision for row in answered]), strict=True)
+            if row.feedback is not None
         ]
         return events, len(events) == most or sum(map(_size, answered)) > PAGE_BYTES
 
     def find_decisions(self, info: TaskInfo, ids: Sequence[str]) -> list[AnsweredDecision[DecisionHead]]:
-        """Return what is needed to check feedback on these ids: one row per feedback, or one if none."""
-        marks, names = name_values(ids)
-        values = {"task": info.number, "upto": NO_END, **names}
-        rows = self.database.rows(f"{FOUND} AND d.id IN ({marks})", values)
+        """Return the heads of decisions by id, one row per feedback, or a single row without feedback."""
+        placeholders, named_ids = name_values(ids)
+        values = {"task": info.number, "upto": NO_END, **named_ids}
+        rows = self.database.rows(f"{DECISION_HEADS} AND d.id IN ({placeholders})", values)
         answered = [AnsweredDecision.from_row(DecisionHead, row) for row in rows]
         check_answered(info, answered)
         return answered
@@ -185,26 +186,26 @@ class Reader:
 
     def decision_rows(self, info: TaskInfo, ids: Sequence[str]) -> list[DecisionRow]:
         """Return the rows of the decisions with these ids."""
-        marks, names = name_values(ids)
-        query = f"SELECT {select_list(DecisionRow)} FROM decisions d WHERE task = :task AND id IN ({marks})"
-        decisions = list(map(DecisionRow._make, self.database.rows(query, {"task": info.number, **names})))
+        placeholders, named_ids = name_values(ids)
+        query = f"SELECT {select_list(DecisionRow)} FROM decisions d WHERE task = :task AND id IN ({placeholders})"
+        decisions = list(map(DecisionRow._make, self.database.rows(query, {"task": info.number, **named_ids})))
         check_answered(info, [AnsweredDecision(row, None, None) for row in decisions])
         return decisions
 
     def find_due(
-        self, of: Expected, after: int, decided_before: float, most: int, date_row: Callable[[int, float], float]
+        self, of: Expected, after: int, decided_upto: float, most: int, date_row: Callable[[int, float], float]
     ) -> list[DecisionHead]:
-        """Return decisions after a seq, up to the first one made after `decided_before`.
+        """Return decisions after a seq, up to the first one made after `decided_upto`.
 
         At most `most`; `date_row` returns the time of a row from its seq and stored time.
         """
 
-        def page(rows: Iterator[Any]) -> list[Any]:
-            due = map(DecisionHead._make, rows)
-            return list(itertools.takewhile(lambda head: date_row(head.seq, head.time) <= decided_before, due))
+        def take_due(rows: Iterator[Any]) -> list[Any]:
+            heads = map(DecisionHead._make, rows)
+            return list(itertools.takewhile(lambda head: date_row(head.seq, head.time) <= decided_upto, heads))
 
         query = f"SELECT {select_list(DecisionHead)} FROM decisions d WHERE task = ? AND seq > ? ORDER BY seq LIMIT ?"
-        due: list[Any] = self.database.rows(query, (of.task, after, most), page)
+        due: list[Any] = self.database.rows(query, (of.task, after, most), take_due)
         of.check("decisions", due)
         return due
 
@@ -258,13 +259,13 @@ class Reader:
     def pages(self, query: str, last: int) -> Iterator[list[Row]]:
         """Yield the rows of a query up to row `last`, in order, one page at a time.
 
-        The query must end with the name of the column of the number, which is also the first that it selects.
+        The query must end with the name of its column `seq`, which must also be the first column that it selects.
         """
-        after, number = -NO_END, query.rpartition(" ")[2]
-        page = f"{query} > ? AND {number} <= ? ORDER BY {number} LIMIT ?"
+        after, (_, _, seq) = -NO_END, query.rpartition(" ")
+        page = f"{query} > ? AND {seq} <= ? ORDER BY {seq} LIMIT ?"
         while rows := self.database.rows(page, (after, last, PAGE)):
             yield rows
-            after = rows[-1][0]
+            after, *_ = rows[-1]
 
     def earliest(self, task: int) -> float | None:
         """Return the earliest time of a decision of a task, or None."""
@@ -273,7 +274,7 @@ class Reader:
 
     def span(self, order: Forgetting) -> tuple[int, int] | None:
         """Return the first and last seq of the rows to forget, or None if there are none."""
-        first, last = self.database.rows(order.span, order.values)[0]
+        [(first, last)] = self.database.rows(order.span, order.values)
         return None if first is None else (first, last)
 
     def rows_after(self, task: int, after: int, upto: int, most: int) -> list[RowOfDecision]:
@@ -304,7 +305,7 @@ class Reader:
         for start in range(0, len(ids), PAGE):
             hashes = dict(zip(hash_ids(key, ids[start : start + PAGE]), ids[start : start + PAGE], strict=True))
             query = f"SELECT hash FROM forgotten WHERE task = ? AND hash IN ({', '.join('?' * len(hashes))})"
-            forgotten += [hashes[bytes(row[0])] for row in self.database.rows(query, (info.number, *hashes))]
+            forgotten += [hashes[bytes(hash_)] for (hash_,) in self.database.rows(query, (info.number, *hashes))]
         return forgotten
 
     def last(self) -> int:
@@ -314,17 +315,18 @@ class Reader:
     def last_time(self) -> float:
         """Return the time of the last row with a valid time, or 0."""
         condition = "WHERE time BETWEEN ? AND ? ORDER BY seq DESC LIMIT 1"
-        newest = [self.database.rows(f"SELECT seq, time FROM {name} {condition}", (-LATEST, LATEST)) for name in NAMES]
-        return float(max(itertools.chain(*newest), default=(0, 0.0))[1])
+        ends = (-LATEST_TIME, LATEST_TIME)
+        newest = [self.database.rows(f"SELECT seq, time FROM {name} {condition}", ends) for name in NAMES]
+        _, time = max(itertools.chain(*newest), default=(0, 0.0))
+        return float(time)
 
     def count(self, task: int, upto: int) -> int:
         """Return how many decisions a task has up to a position."""
         return int(self._value("SELECT count(*) FROM decisions WHERE task = ? AND seq <= ?", (task, upto)))
 
     def _value(self, query: str, values: Values = ()) -> Any:
-        """Return the value of the first column in the first row of a query; None if there is no row."""
-        rows = self.database.rows(query, values)
-        return rows[0][0] if rows else None
+        """Return the value that a query selects; None if there is no row."""
+        return next((value for (value,) in self.database.rows(query, values)), None)
 
     def _logged(
         self, info: TaskInfo, condition: str, most_bytes: int = MOST_BYTES, **values: Any
@@ -339,7 +341,7 @@ class Reader:
     def _answered(self, query: str, values: Values, most_bytes: int) -> list[AnsweredDecision[DecisionRow]]:
         """Return the rows of a query until they exceed `most_bytes`."""
 
-        def page(rows: Iterator[Any]) -> list[Any]:
+        def take_page(rows: Iterator[Any]) -> list[Any]:
             answered, size = [], 0
             for row in rows:
                 answered.append(AnsweredDecision.from_row(DecisionRow, row))
@@ -348,7 +350,7 @@ class Reader:
                     break
             return answered
 
-        answered: list[Any] = self.database.rows(query, values, page)
+        answered: list[Any] = self.database.rows(query, values, take_page)
         return answered
 
 

@@ -24,16 +24,16 @@ from onebit.service.replies import Mode, Source
 from onebit.service.requests import MAX_ID_LENGTH
 
 VERSION = 1  # of the tables, in every store
-LATEST = 253_402_300_800.0  # the year 10,000 in seconds since 1970: no row is later
-MOST = 2**53
-ROUNDED = 1.0 + 1e-6  # largest probability, allowing for rounding in sums and single precision
+LATEST_TIME = 253_402_300_800.0  # the year 10,000 in seconds since 1970: no row is later
+MOST_COUNT = 2**53  # exact as a double
+MOST_PROBABILITY = 1.0 + 1e-6  # allows for rounding in sums and single precision
 
 
 class BadRecordError(OnebitError):
     """A row of the log that onebit cannot have written: task, table, row number and what is wrong."""
 
-    def __init__(self, task: str, table: str, seq: int, wrong: str) -> None:
-        super().__init__(f"task {task!r}, row {seq} of {table}: {wrong}")
+    def __init__(self, task: str, table: str, seq: int, fault: str) -> None:
+        super().__init__(f"task {task!r}, row {seq} of {table}: {fault}")
 
 
 class PerTask:
@@ -44,41 +44,41 @@ class PerTask:
 
 
 def check_probabilities(stored: bytes, classes: int) -> bytes:
-    """Raise ValueError unless these are encoded probabilities, of the classes that existed when they were written."""
+    """Raise ValueError unless `stored` encodes probabilities of at most this many classes."""
     if not stored or len(stored) % 8 or len(stored) > 8 * classes:
         raise ValueError(f"must be the probabilities of at most {classes} classes, eight bytes each")
     numbers = decode_numbers(stored)
-    if not ((numbers >= 0.0) & (numbers <= ROUNDED)).all():
-        raise ValueError(f"must be numbers from 0 to {ROUNDED}")
+    if not ((numbers >= 0.0) & (numbers <= MOST_PROBABILITY)).all():
+        raise ValueError(f"must be numbers from 0 to {MOST_PROBABILITY}")
     return stored
 
 
 def check_candidates(stored: bytes, classes: int) -> bytes:
-    """Raise ValueError unless this is an encoded set of classes: rising class indices."""
+    """Raise ValueError unless `stored` encodes increasing indices of this many classes."""
     indices = decode_indices(stored) if len(stored) % 4 == 0 else np.empty(0, np.int64)
     if not len(indices) or indices[-1] >= classes or (np.diff(indices) <= 0).any():
-        raise ValueError(f"must be rising places in a list of {classes} classes, four bytes each")
+        raise ValueError(f"must be increasing indices of {classes} classes, four bytes each")
     return stored
 
 
-def _checked_bytes(check: Callable[[bytes, int], bytes]) -> PerTask:
+def _validate_bytes(check: Callable[[bytes, int], bytes]) -> PerTask:
     return PerTask(lambda classes: Annotated[bytes, AfterValidator(lambda stored: check(stored, classes))])
 
 
-# The types of columns, with what is valid. Whatever has no annotation is checked where it is read.
+# The types of columns with their valid values. Columns without an annotation are checked where they are read.
 Id = Annotated[str, Field(min_length=1, max_length=MAX_ID_LENGTH)]
-Time = Annotated[FiniteFloat, Field(ge=-LATEST, le=LATEST)]
+Time = Annotated[FiniteFloat, Field(ge=-LATEST_TIME, le=LATEST_TIME)]
 ModeName = Annotated[str, Field(pattern=f"^({'|'.join(get_args(Mode))})$")]
 SourceName = Annotated[str, Field(pattern=f"^({'|'.join(get_args(Source))})$")]
-Count = Annotated[int, Field(ge=0, le=MOST)]
-Generation = Annotated[int, Field(ge=1, le=MOST)]
+Count = Annotated[int, Field(ge=0, le=MOST_COUNT)]
+Generation = Annotated[int, Field(ge=1, le=MOST_COUNT)]
 Flag = Annotated[int, Field(ge=0, le=1)]
 Number = FiniteFloat
-Probability = Annotated[FiniteFloat, Field(ge=0.0, le=ROUNDED)]
+Probability = Annotated[FiniteFloat, Field(ge=0.0, le=MOST_PROBABILITY)]
 Reward = Annotated[FiniteFloat, Field(ge=0.0, le=1.0)]
 ClassIndex = Annotated[int, PerTask(lambda classes: Annotated[int, Field(ge=0, lt=classes)])]
-Probabilities = Annotated[bytes, _checked_bytes(check_probabilities)]
-Candidates = Annotated[bytes, _checked_bytes(check_candidates)]
+Probabilities = Annotated[bytes, _validate_bytes(check_probabilities)]
+Candidates = Annotated[bytes, _validate_bytes(check_candidates)]
 
 
 class ChangeRow(NamedTuple):
@@ -171,38 +171,38 @@ ROW_TYPES: Mapping[str, type[Any]] = {
     "revisions": RevisionRow,
 }
 NAMES = tuple(ROW_TYPES)  # of the tables
-DEMANDED = {  # column constraints in every store
+CONSTRAINTS = {  # column constraints in every store
     "seq": "PRIMARY KEY",
     "kind": "NOT NULL CHECK (kind IN ('created', 'changed', 'learner', 'deleted'))",
     "source": "NOT NULL CHECK (source IN ('caller', 'silence'))",
 }
 
 
-def define_columns(kind: type[Any], types: Mapping[Any, str], demanded: Mapping[str, str], quote: str = "") -> str:
+def define_columns(kind: type[Any], types: Mapping[Any, str], constraints: Mapping[str, str], quote: str = "") -> str:
     """Return the column definitions of a row type for CREATE TABLE.
 
-    `types` maps int, float, str, bytes and Flag to SQL types; `demanded` has further constraints by column name.
+    `types` maps int, float, str, bytes and Flag to SQL types; `constraints` has further constraints by column name.
     """
     lines = []
     for name, hint in get_type_hints(kind, include_extras=True).items():
         is_optional = type(None) in get_args(hint)
         plain = get_args(hint)[0] if is_optional else hint
         words = [f"{quote}{name}{quote}", types.get(plain) or types[getattr(plain, "__origin__", plain)]]
-        words += [{**DEMANDED, **demanded}.get(name, "" if is_optional else "NOT NULL")]
+        words += [{**CONSTRAINTS, **constraints}.get(name, "" if is_optional else "NOT NULL")]
         words += [f"CHECK ({quote}{name}{quote} IN (0, 1))"] if plain == Flag else []
         lines.append("    " + " ".join(filter(None, words)))
     return ",\n".join(lines)
 
 
 @lru_cache(maxsize=1024)
-def column_tests(kind: Any, classes: int | None = None) -> dict[str, TypeAdapter[list[Any]]]:
-    """Return what tests whole columns of a row type: those that depend on `classes`, or, if None, all others."""
+def build_column_tests(kind: Any, classes: int | None = None) -> dict[str, TypeAdapter[list[Any]]]:
+    """Build validators of the columns of a row type: those that depend on `classes`; if None, the others."""
     tests: dict[str, TypeAdapter[list[Any]]] = {}
     for name, hint in get_type_hints(kind, include_extras=True).items():
         parts = (hint, *get_args(hint))
-        notes = [note for part in parts for note in getattr(part, "__metadata__", ())]
-        per_task = next((note for note in notes if isinstance(note, PerTask)), None)
-        if notes and (per_task is None) is (classes is None):
+        annotations = [annotation for part in parts for annotation in getattr(part, "__metadata__", ())]
+        per_task = next((annotation for annotation in annotations if isinstance(annotation, PerTask)), None)
+        if annotations and (per_task is None) is (classes is None):
             value = hint if per_task is None or classes is None else per_task.type_for(classes)
             tests[name] = _column_test(GenericAlias(list, value | None if type(None) in parts else value))
     return tests
@@ -216,12 +216,12 @@ def _column_test(column: Any) -> TypeAdapter[list[Any]]:
 def find_faults(
     rows: Sequence[Any], classes: int | None = None, without: Sequence[str] = ()
 ) -> Iterator[tuple[Any, str]]:
-    """Yield each row of one type that has an invalid field, with what is wrong; leave out the fields `without`.
+    """Yield each row that has an invalid field, with what is wrong; the fields `without` are not tested.
 
-    Only class indices are tested if the number of classes is given, and all but these if not.
+    All rows are of one type. Only class indices are tested if the number of classes is given, and all but these if not.
     """
     kind: Any = type(rows[0]) if rows else tuple
-    for name, test in column_tests(kind, classes).items():
+    for name, test in build_column_tests(kind, classes).items():
         if name in without:
             continue
         try:
@@ -229,8 +229,8 @@ def find_faults(
         except ValidationError as error:
             for fault in error.errors(include_url=False, include_context=False):
                 row = rows[int(fault["loc"][0])]
-                what = re.sub("^(Input|String) should", "must", fault["msg"].removeprefix("Value error, "))
-                yield row, f"{name} is {brief(getattr(row, name))}, but {what}"
+                requirement = re.sub("^(Input|String) should", "must", fault["msg"].removeprefix("Value error, "))
+                yield row, f"{name} is {brief(getattr(row, name))}, but {requirement}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +259,7 @@ class Expected:
             raise
 
 
-def detail_in(stored: str) -> dict[str, Any]:
+def parse_detail(stored: str) -> dict[str, Any]:
     """Parse the detail of a change; raise ValueError if it is not a JSON object."""
     try:
         detail = json.loads(stored)

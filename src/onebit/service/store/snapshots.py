@@ -1,4 +1,4 @@
-"""Saved learners, each with the log position it has learnt up to; a service starts from them."""
+"""Snapshots: saved learners with the log position they have learnt up to; a service starts from them."""
 
 from __future__ import annotations
 
@@ -29,9 +29,27 @@ if TYPE_CHECKING:
 FOLDER = "snapshots"
 LOG = logging.getLogger("onebit.service")
 UNREADABLE = (OnebitError, LookupError, AttributeError, TypeError, ValueError)  # what a damaged snapshot may raise
-_NAME = re.compile(r"(\d+)-(\d+)(?:-(\d+))?\.onebit")  # generation, position, and position of revisions if later
+_PATTERN = re.compile(r"(\d+)-(\d+)(?:-(\d+))?\.onebit")  # generation, position, and position of revisions if later
 ENDING = ".onebit"
 TRAINED = ".trained"  # ending of the name of a learner that is to take over
+
+
+class _Name(NamedTuple):
+    """The parsed name of a snapshot's file; newer snapshots compare as greater."""
+
+    generation: int
+    position: int
+    revised: int
+    name: str
+
+    @classmethod
+    def parse(cls, name: str) -> _Name | None:
+        """Parse the name of a file; None if it is not that of a snapshot."""
+        match = _PATTERN.fullmatch(name)
+        if match is None:
+            return None
+        generation, position, revised = match.groups()
+        return cls(int(generation), int(position), int(revised or position), name)
 
 
 class Snapshot(NamedTuple):
@@ -53,7 +71,7 @@ class Snapshot(NamedTuple):
 
 
 class _ServiceFields(BaseModel):
-    """What the manifest of a snapshot has beside the learner."""
+    """The fields of a snapshot's manifest beside those of the learner."""
 
     model_config = ConfigDict(strict=True)
 
@@ -82,7 +100,7 @@ def pack_snapshot(snapshot: Snapshot) -> Packed:
     manifest, arrays = dump_state(snapshot.learner.runtime)
     if snapshot.retired:
         manifest["retired"] = sorted(map(snapshot.learner.runtime.names.index, snapshot.retired))
-    beside = {
+    fields = {
         "position": snapshot.position,
         "revised": snapshot.revised,
         "generation": snapshot.generation,
@@ -91,12 +109,12 @@ def pack_snapshot(snapshot: Snapshot) -> Packed:
     }
     revised = f"-{snapshot.revised:015d}" if snapshot.revised > snapshot.position else ""
     name = f"{snapshot.generation:04d}-{snapshot.position:015d}{revised}"
-    return Packed(name, snapshot.position, {**manifest, "service": beside}, arrays)
+    return Packed(name, snapshot.position, {**manifest, "service": fields}, arrays)
 
 
 def decode_snapshot(content: bytes, where: str = "the state in the log", age_s: float = 0.0) -> Snapshot:
     """Decode a snapshot from the bytes of its file; raise an error of `UNREADABLE` if it is invalid."""
-    with warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as issued:
         warnings.simplefilter("always")
         manifest, arrays = decode_file(content, where)
         with name_file_in_errors(where):
@@ -111,11 +129,14 @@ def decode_snapshot(content: bytes, where: str = "the state in the log", age_s: 
             learner.runtime.disable_ledger()
             if statistics.classes != len(learner.classes):
                 raise InputError(
-                    f"its statistics are of {statistics.classes} classes, but its learner has {len(learner.classes)}"
+                    f"its statistics cover {statistics.classes} classes, but its learner has {len(learner.classes)}"
                 )
-    place = (fields.generation, fields.position, fields.revised)
-    messages = tuple(str(warning.message) for warning in caught)
-    return Snapshot(learner, *place, fields.mark, statistics, age_s=age_s, warnings=messages)
+    messages = tuple(str(warning.message) for warning in issued)
+    return Snapshot(
+        *(learner, fields.generation, fields.position, fields.revised, fields.mark, statistics),
+        age_s=age_s,
+        warnings=messages,
+    )
 
 
 def refuse_lost_rows(log: str, last: int, snapshots: Iterable[tuple[str, str]], advice: str) -> None:
@@ -124,11 +145,10 @@ def refuse_lost_rows(log: str, last: int, snapshots: Iterable[tuple[str, str]], 
     `snapshots` are pairs of place and name.
     """
     for where, name in snapshots:
-        match = _NAME.fullmatch(name)
-        row = int(match[3] or match[2]) if match else 0
-        if row > last:
+        parsed = _Name.parse(name)
+        if parsed is not None and parsed.revised > last:
             raise InputError(
-                f"the log in {log} ends at row {last}, and {where} was made at row {row}, so that rows were lost: {advice}"
+                f"the log in {log} ends at row {last}, but {where} was taken at row {parsed.revised}, so rows were lost: {advice}"
             )
 
 
@@ -162,7 +182,7 @@ class SnapshotFolder:
                 folder.mkdir(parents=True, exist_ok=True)
                 match_folder_owner(folder, folder.parent)
         except OSError as error:
-            raise InputError(f"{self.folder} cannot be made: {error.strerror or error}") from None
+            raise InputError(f"{self.folder} cannot be created: {error.strerror or error}") from None
         write_atomically(self.folder / name, content)
         self.remove(path.name for path in self.folder.glob(".*.part"))  # left by a killed process
 
@@ -185,7 +205,7 @@ class Snapshots:
         self._keep = keep
 
     def write(self, packed: Packed) -> str:
-        """Write a snapshot atomically, remove superfluous ones, and return its place."""
+        """Write a snapshot atomically, remove surplus ones, and return its place."""
         self._store.write(f"{packed.name}{ENDING}", packed.encode())
         self._store.remove(self._surplus_names())
         return self._store.where(f"{packed.name}{ENDING}")
@@ -195,10 +215,10 @@ class Snapshots:
 
         Distances double. So replay after a revision takes a small multiple of the rows since, instead of all rows, with few snapshots.
         """
-        newest_first = self._positions()
-        oldest = {(newest_first[0][0] - position).bit_length(): name for position, _, name in newest_first}
-        wanted = {*oldest.values(), *(name for _, _, name in newest_first[: self._keep])}
-        return [name for _, _, name in newest_first if name not in wanted]
+        newest, *_ = names = self._parse_names()
+        oldest = {(newest.position - name.position).bit_length(): name for name in names}
+        needed = {*oldest.values(), *names[: self._keep]}
+        return [name.name for name in names if name not in needed]
 
     def find_usable(self, reader: Reader, last: int) -> Iterator[Snapshot]:
         """Yield the snapshots that are readable, match the log and are not outdated, newest first.
@@ -206,9 +226,13 @@ class Snapshots:
         `last` is the end of the log. Those outdated by a revision are removed.
         """
         self._store.remove(
-            [name for at, revised, name in self._positions() if reader.is_revised(self._task, at, revised, last)]
+            [
+                name.name
+                for name in self._parse_names()
+                if reader.is_revised(self._task, name.position, name.revised, last)
+            ]
         )
-        for where, snapshot in self._load_all([name for _, _, name in self._positions()], reader):
+        for where, snapshot in self._load_all([name.name for name in self._parse_names()], reader):
             if not isinstance(snapshot, Snapshot):
                 LOG.warning(f"a snapshot is not used: {snapshot}", extra={"event": "snapshot-damaged", "path": where})
                 continue
@@ -226,7 +250,7 @@ class Snapshots:
             yield where, None if isinstance(snapshot, Snapshot) else " ".join(snapshot.split())
 
     def _load_all(self, names: Iterable[str], reader: Reader) -> Iterator[tuple[str, Snapshot | str]]:
-        """Yield the place of each snapshot with what it is, or why it cannot be used."""
+        """Yield the place of each snapshot with its content, or with the reason why it cannot be used."""
         for name in names:
             try:
                 yield self._store.where(name), self._load(name, reader)
@@ -239,13 +263,13 @@ class Snapshots:
         where, (content, age_s) = self._store.where(name), self._store.read(name)
         snapshot = decode_snapshot(content, where, age_s)
         if snapshot.mark != reader.mark(self._task, snapshot.position, snapshot.revised):
-            raise InputError(f"{where} is of another log, or of rows that this one has lost")
-        then, learner = reader.task(self._task, snapshot.position), snapshot.learner
-        if then is None:
-            raise InputError(f"{where} is of a task that the log does not know there")
-        learnt = (snapshot.generation, learner.runtime.rule.name, tuple(learner.classes))
-        if learnt != (then.generation, rule_named(then.learner).name, tuple(then.classes)):
-            raise InputError(f"{where} and the log disagree on which learner it is, or on its classes")
+            raise InputError(f"{where} belongs to another log, or to rows that this log has lost")
+        task, learner = reader.task(self._task, snapshot.position), snapshot.learner
+        if task is None:
+            raise InputError(f"{where} belongs to a task that does not exist at its position of the log")
+        actual = (snapshot.generation, learner.runtime.rule.name, tuple(learner.classes))
+        if actual != (task.generation, rule_named(task.learner).name, tuple(task.classes)):
+            raise InputError(f"{where} and the log disagree on the learner, or on its classes")
         return snapshot
 
     def write_trained(self, packed: Packed) -> None:
@@ -258,22 +282,21 @@ class Snapshots:
         for name in self._store.names():
             if name.startswith(f"{generation:04d}-") and name.endswith(TRAINED):
                 with contextlib.suppress(*UNREADABLE):
-                    trained = decode_snapshot(self._store.read(name)[0], name)
-                    if trained.mark == reader.mark(self._task, trained.position, trained.revised):
-                        return trained
+                    content, _ = self._store.read(name)
+                    snapshot = decode_snapshot(content, name)
+                    if snapshot.mark == reader.mark(self._task, snapshot.position, snapshot.revised):
+                        return snapshot
         return None
 
     def remove_before(self, position: int) -> None:
-        """Remove the snapshots before a position, and trained learners: these know forgotten rows."""
-        old = [name for at, _, name in self._positions() if at < position]
+        """Remove the snapshots before a position, and trained learners: they have learnt forgotten rows."""
+        old = [name.name for name in self._parse_names() if name.position < position]
         self._store.remove([*old, *(name for name in self._store.names() if not name.endswith(ENDING))])
 
     def remove(self) -> None:
-        """Remove all snapshots of a task that is deleted."""
+        """Remove all snapshots, as of a deleted task."""
         self._store.remove(self._store.names())
 
-    def _positions(self) -> list[tuple[int, int, str]]:
-        """Return (position, revised up to, name) of each snapshot, newest first."""
-        matches = [(name, _NAME.fullmatch(name)) for name in self._store.names()]
-        named = [(int(match[1]), int(match[2]), int(match[3] or match[2]), name) for name, match in matches if match]
-        return [(position, revised, name) for _, position, revised, name in sorted(named, reverse=True)]
+    def _parse_names(self) -> list[_Name]:
+        """Return the parsed names of all snapshots, newest first."""
+        return sorted(filter(None, map(_Name.parse, self._store.names())), reverse=True)

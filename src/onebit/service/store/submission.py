@@ -10,12 +10,12 @@ from onebit.service.store.cache import CachedDecision, CachedFeedback
 from onebit.service.store.errors import StaleError, TaskChangedError
 from onebit.service.store.rows import NAMES, ChangeRow
 
-Keys = Mapping[tuple[int, str], int]  # number of new rows by task and table
+RowCounts = Mapping[tuple[int, str], int]  # number of new rows by task and table
 UNREAD = -1  # last change of a task whose changes cannot be read
 
 
 class Assumptions(NamedTuple):
-    """The facts that rows are based on; a store checks them when it orders rows, and omits stale ones."""
+    """The facts that rows are based on; a store checks them under its lock, and leaves stale rows out."""
 
     task_change: int | None  # seq of the last known change of the task; None if it is being created
     any_change: int | None = None  # the same for any task, for rows of `changes`; None without other nodes
@@ -28,29 +28,39 @@ class Assumptions(NamedTuple):
         return TaskChangedError("the task has changed meanwhile")
 
 
-class Ticket:
-    """The outcome of something submitted to be written.
+class Submission:
+    """Rows of one task that are written together or not at all, in the order of the tables.
 
     `accepted`: it is certain to be written. `done`: it was written, or never will be. Both change in the context of those who wait.
     """
 
-    __slots__ = ("_callbacks", "accepted", "done", "error")
+    __slots__ = (
+        *("_callbacks", "accepted", "assumptions", "changes", "decisions", "done", "error", "feedback", "last"),
+        *("revisions", "task"),
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, task: int, assumptions: Assumptions) -> None:
+        self.task = task
+        self.assumptions = assumptions
+        self.changes: list[ChangeRow] = []
+        self.decisions: list[CachedDecision] = []
+        self.feedback: list[CachedFeedback] = []  # feedback that is new
+        self.revisions: list[CachedFeedback] = []  # feedback whose last revision is new
+        self.last = 0  # number of the last row, once it is written
         self.accepted = False
         self.done = False
         self.error: Exception | None = None
         self._callbacks: list[Callable[[], None]] = []
 
     def add_done_callback(self, callback: Callable[[], None]) -> None:
-        """Call a function once the ticket is done, in order of registration; at once if it already is."""
+        """Call a function once the outcome is known, in order of registration; at once if it already is."""
         if self.done:
             callback()
         else:
             self._callbacks.append(callback)
 
     def finish(self, error: Exception | None = None) -> None:
-        """Mark the ticket as written, or as failed with an error, and run its callbacks."""
+        """Mark the rows as written, or as failed with an error, and run the callbacks."""
         if self.done:
             return
         self.accepted, self.done, self.error = error is None, True, error
@@ -63,25 +73,6 @@ class Ticket:
         if self.error is not None:
             raise self.error
 
-
-class Submission(Ticket):
-    """Rows of one task that are written together, in the order of the tables, or not at all.
-
-    They are numbered when they are written.
-    """
-
-    __slots__ = ("assumptions", "changes", "decisions", "feedback", "last", "revisions", "task")
-
-    def __init__(self, task: int, assumptions: Assumptions) -> None:
-        super().__init__()
-        self.task = task
-        self.assumptions = assumptions
-        self.changes: list[ChangeRow] = []
-        self.decisions: list[CachedDecision] = []
-        self.feedback: list[CachedFeedback] = []  # first ones
-        self.revisions: list[CachedFeedback] = []  # of others
-        self.last = 0  # number of the last row, once it is written
-
     @property
     def count(self) -> int:
         return len(self.changes) + len(self.decisions) + len(self.feedback) + len(self.revisions)
@@ -91,32 +82,32 @@ class Submission(Ticket):
 
         Feedback may be on a decision of the same submission, and a revision of feedback in it.
         """
-        dated: dict[str, Any] = {} if now is None else {"time": now}
+        times: dict[str, Any] = {} if now is None else {"time": now}
         for index, change in enumerate(self.changes):
             last += 1
-            self.changes[index] = change._replace(seq=last, **dated)
+            self.changes[index] = change._replace(seq=last, **times)
         for decision in self.decisions:
             last += 1
-            decision.record = decision.record._replace(seq=last, **dated)
-        for given in self.feedback:
+            decision.record = decision.record._replace(seq=last, **times)
+        for feedback in self.feedback:
             last += 1
-            given.row = given.row._replace(seq=last, decision=given.decision.record.seq, **dated)
-        for given in self.revisions:
+            feedback.row = feedback.row._replace(seq=last, decision=feedback.decision.record.seq, **times)
+        for feedback in self.revisions:
             last += 1
-            assert given.revision is not None
-            given.revision = given.revision._replace(seq=last, feedback=given.row.seq, **dated)
+            assert feedback.revision is not None
+            feedback.revision = feedback.revision._replace(seq=last, feedback=feedback.row.seq, **times)
         self.last = last
         return last
 
     def add_rows(self, tables: Mapping[str, list[Any]]) -> None:
-        """Add the rows to lists by table, once they are numbered: a later submission may revise the same feedback."""
+        """Append the numbered rows to lists by table, before a later submission revises the same feedback."""
         tables["changes"].extend(self.changes)
         tables["decisions"].extend(decision.record for decision in self.decisions)
-        tables["feedback"].extend(given.row for given in self.feedback)
-        tables["revisions"].extend(given.revision for given in self.revisions)
+        tables["feedback"].extend(feedback.row for feedback in self.feedback)
+        tables["revisions"].extend(feedback.revision for feedback in self.revisions)
 
 
-def count_rows(group: Sequence[Submission]) -> Keys:
+def count_rows(group: Sequence[Submission]) -> RowCounts:
     """Count the rows of submissions by task and table."""
     counts: Counter[tuple[int, str]] = Counter()
     for submission in group:
@@ -126,4 +117,4 @@ def count_rows(group: Sequence[Submission]) -> Keys:
     return counts
 
 
-Outcome = StaleError | None  # why a submission was left out
+Outcome = StaleError | None  # why a submission was left out; None if it was written

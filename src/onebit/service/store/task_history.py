@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 
 from onebit.errors import OnebitError
 from onebit.service.requests import TaskName
-from onebit.service.store.rows import BadRecordError, ChangeRow, detail_in, find_faults
+from onebit.service.store.rows import BadRecordError, ChangeRow, find_faults, parse_detail
 from onebit.service.task import TaskInfo, class_texts, read_detail
 
 _NAME: TypeAdapter[str] = TypeAdapter(TaskName)
@@ -25,7 +25,7 @@ class DamagedTask(NamedTuple):
 
 
 def fold_changes(changes: Iterable[ChangeRow]) -> tuple[list[TaskInfo], list[DamagedTask]]:
-    """Return all tasks as their changes have left them, in order of creation, and damaged ones apart.
+    """Return all tasks with their changes applied, in order of creation, and the damaged tasks separately.
 
     Deleted tasks are included.
     """
@@ -39,18 +39,18 @@ def fold_changes(changes: Iterable[ChangeRow]) -> tuple[list[TaskInfo], list[Dam
         try:
             apply_change(tasks, change)
         except (ValueError, OnebitError) as error:
-            was = tasks.pop(task, None)
-            name = _name_in(change.detail) if was is None else was.name
+            known = tasks.pop(task, None)
+            name = _read_name(change.detail) if known is None else known.name
             reason = str(BadRecordError(name or f"number {task}", "changes", change.seq, str(error)))
-            deleted = is_deletion or (was is not None and was.deleted is not None)
+            deleted = is_deletion or (known is not None and known.deleted is not None)
             damaged[task] = DamagedTask(task, name, reason, deleted)
     return list(tasks.values()), list(damaged.values())
 
 
-def _name_in(stored: str) -> str | None:
-    """Return the name in a creation detail that is otherwise damaged, or None."""
+def _read_name(stored: str) -> str | None:
+    """Return the task name from the damaged detail of its creation, or None."""
     try:
-        name = detail_in(stored).get("name")
+        name = parse_detail(stored).get("name")
         return _NAME.validate_python(name, strict=True)
     except ValueError:
         return None
@@ -64,9 +64,7 @@ def apply_change(tasks: dict[int, TaskInfo], change: ChangeRow) -> None:
     detail = read_detail(kind, change.detail)
     known = tasks.get(task)
     if (known is None) != (kind == "created"):
-        raise ValueError(
-            f"it is of kind {kind}, and the task {'was not created' if known is None else 'is there already'}"
-        )
+        raise ValueError(f"kind is {kind}, but the task {'was not created' if known is None else 'already exists'}")
     if known is None:
         class_texts(detail["classes"])
         tasks[task] = TaskInfo.created(change.seq, task, change.time, detail)

@@ -19,7 +19,7 @@ import psycopg
 from onebit.service.store.cache import DecisionCache
 from onebit.service.store.clock import DatabaseClock
 from onebit.service.store.errors import ForeignWriteError, LogError, RowsTakenError, StaleError
-from onebit.service.store.forgetting import TABLES, Forgetting, Forgotten, hash_ids, take_out
+from onebit.service.store.forgetting import TABLES, Forgetting, Forgotten, delete_rows, hash_ids
 from onebit.service.store.postgres.database import Watch, translate_sql
 from onebit.service.store.postgres.schema import (
     CHANNEL,
@@ -37,7 +37,7 @@ from onebit.service.store.rows import ROW_TYPES, Row
 from onebit.service.store.submission import Outcome, Submission
 
 PATIENCE_S = 10.0  # for a transaction with its wait for a standby, before it is cancelled
-ERASING_S = 10  # wait for readers when tables are rewritten
+ERASE_WAIT_S = 10  # wait for readers when tables are rewritten
 SILENCE_S = 5.0  # further wait for a silent server
 HEAD = (
     "SELECT log, seq, protocol, cpu, greatest(time, extract(epoch FROM clock_timestamp())::float8), "
@@ -46,9 +46,9 @@ HEAD = (
 INSERTS = {
     table: f"INSERT INTO {table} VALUES ({', '.join(['%s'] * len(kind._fields))})" for table, kind in ROW_TYPES.items()
 }
-# Ids to be written that exist or were forgotten, answers of decisions, and references to deleted rows. If nothing was ever forgotten, nothing
-# is searched for the last.
-IDS_TAKEN = (
+# Ids to be written that exist or were forgotten, answers of decisions, and references to deleted rows, which are searched for only if rows
+# were ever forgotten.
+TAKEN_IDS = (
     "WITH wanted AS (SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bytea[]) AS wanted (task, id, hash)) "
     "SELECT ids.task, ids.id FROM ids JOIN wanted ON (ids.task, ids.id) = (wanted.task, wanted.id) UNION ALL "
     "SELECT wanted.task, wanted.id FROM wanted JOIN forgotten ON (forgotten.task, forgotten.hash) = (wanted.task, wanted.hash)"
@@ -82,23 +82,23 @@ class PostgresAppender:
         self._tail = tail
         self._clock = clock
         self._watch = watch
-        self._soon = soon  # do not wait until a commit is on disk
+        self._soon = soon  # whether a commit returns before it is on disk
         self._cache = cache
         self._fence = Fence.of_this_node()
         self._connection: psycopg.Connection | None = None
         self._warnings: list[str] = []
         self._is_committing = False
         with as_log_errors():
-            [(self._key,)] = self._connected().execute("SELECT key FROM erasure").fetchall()
+            [(self._key,)] = self._open_connection().execute("SELECT key FROM erasure").fetchall()
 
     @property
     def last(self) -> int:
-        """The last row that this node has heard of."""
+        """Seq of the last row that this node knows of."""
         return self._tail.position
 
     def append(self, group: Sequence[Submission]) -> list[Outcome]:
         with self._transaction(group, PATIENCE_S) as (connection, view):
-            outcomes = [view.take(submission) for submission in group]
+            outcomes = [view.accept(submission) for submission in group]
             accepted = [submission for submission, refusal in zip(group, outcomes, strict=True) if refusal is None]
             with connection.pipeline():
                 with connection.cursor() as cursor:
@@ -122,34 +122,34 @@ class PostgresAppender:
         """
         self._is_committing = False
         try:
-            connection = self._connected()
+            connection = self._open_connection()
             self._warnings.clear()
-            with self._watch.over(connection, patience_s + SILENCE_S, cancel_s=patience_s):
+            with self._watch.limit(connection, patience_s + SILENCE_S, cancel_s=patience_s):
                 yield connection, self._lock_and_read(connection, group)
                 if self._warnings:  # rows were committed, but waiting for the standby was given up
                     raise LogError(self._warnings[0], unknown=True)
                 connection.execute(f"NOTIFY {CHANNEL}")
         except psycopg.Error as error:
-            lost = self._connection is None or self._connection.closed or self._connection.broken
-            self._give_up()
-            raise log_error(error, unknown=self._is_committing and lost) from error
+            is_lost = self._connection is None or self._connection.closed or self._connection.broken
+            self.close()
+            raise log_error(error, unknown=self._is_committing and is_lost) from error
         except BaseException:
-            self._give_up()
+            self.close()
             raise
 
     def sync(self) -> None:
         """Do nothing: `flush` of the store puts committed rows on disk."""
 
     def forget(self, order: Forgetting, when: float, token: str | None, known: int | None) -> Forgotten:
-        """Remove rows in one transaction, durable on return; raise UnseenRowsError if some are too new.
+        """Delete rows in one transaction, durable on return; raise UnseenRowsError if some are too new.
 
-        The database sets the time, not `when`. Raise StaleError if there is a later change of any task than `known`.
+        The database sets the time, not `when`. Raise StaleError if any task was changed after the change `known`.
         """
         with self._transaction(()) as (connection, view):
             if known != view.last_change:
                 raise STALE
             seq, translated = view.last + 1, TranslatedConnection(connection)
-            forgotten = take_out(translated, _deletable(translated, order, seq), order, seq, view.now, token)
+            forgotten = delete_rows(translated, _permit_deletes(translated, order, seq), order, seq, view.now, token)
             if forgotten.rows:  # the head holds the time of the last row, by which nodes recognize the log
                 connection.execute("UPDATE head SET seq = %s, time = %s", (forgotten.seq, view.now))
             self._is_committing = True
@@ -165,25 +165,22 @@ class PostgresAppender:
             with connect(self._address) as connection:
                 if connection.execute("SELECT due FROM erasure").fetchall() == [(False,)]:
                     return True
-                connection.execute(f"SET lock_timeout TO '{ERASING_S}s'")
+                connection.execute(f"SET lock_timeout TO '{ERASE_WAIT_S}s'")
                 for table in (*TABLES, "ids", "snapshots"):
                     connection.execute(f"VACUUM (FULL) {table}")
                 connection.execute("UPDATE erasure SET due = false")
         except (psycopg.Error, LogError) as error:
-            why = log_error(error) if isinstance(error, psycopg.Error) else error
-            LOG.warning(f"the log could not be erased: {why}", extra={"event": "erasure-failed"})
+            reason = log_error(error) if isinstance(error, psycopg.Error) else error
+            LOG.warning(f"forgotten content could not be erased: {reason}", extra={"event": "erasure-failed"})
             return False
         return True
 
-    def close(self) -> None:
-        self._give_up()
-
     def _lock_and_read(self, connection: psycopg.Connection, group: Sequence[Submission]) -> _LockedView:
         """Take the ordering lock; return the state of the log that `group` depends on."""
-        new = [decision.record for submission in group for decision in submission.decisions]
-        decisions = [given.decision.record.seq for submission in group for given in submission.feedback]
-        revised = [given.row.seq for submission in group for given in submission.revisions]
-        ids = [row.id for row in new]
+        rows = [decision.record for submission in group for decision in submission.decisions]
+        decisions = [feedback.decision.record.seq for submission in group for feedback in submission.feedback]
+        revised_feedback = [feedback.row.seq for submission in group for feedback in submission.revisions]
+        ids = [row.id for row in rows]
         with connection.pipeline():
             connection.execute("BEGIN")
             connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCKS, ORDERING))
@@ -192,14 +189,14 @@ class PostgresAppender:
                 "SELECT task, max(seq) FROM changes WHERE task = ANY(%s) GROUP BY task",
                 (list({submission.task for submission in group}),),
             )
-            taken = connection.execute(IDS_TAKEN, ([row.task for row in new], ids, hash_ids(self._key, ids)))
+            taken_ids = connection.execute(TAKEN_IDS, ([row.task for row in rows], ids, hash_ids(self._key, ids)))
             answers = connection.execute(ANSWERS, (decisions,))
-            orphans = connection.execute(ORPHANS, (decisions, revised))
+            orphans = connection.execute(ORPHANS, (decisions, revised_feedback))
         [(log, seq, protocol, cpu, now, last_change, holder)] = head.fetchall()
         self._refuse_foreign(log, seq, Fence(protocol, cpu))
         self._clock.set(now)
         orphaned = {decision for (decision,) in orphans}
-        view = _LockedView(now, seq, last_change, dict(task_changes.fetchall()), holder, set(taken), {}, orphaned)
+        view = _LockedView(now, seq, last_change, dict(task_changes.fetchall()), holder, set(taken_ids), {}, orphaned)
         for decision, source, late in answers:
             view.answers.setdefault(decision, set()).add((source, late))
         return view
@@ -207,18 +204,18 @@ class PostgresAppender:
     def _refuse_foreign(self, log: str, seq: int, fence: Fence) -> None:
         if log == self._tail.log and seq < self.last:
             raise ForeignWriteError(
-                f"it ends at row {seq}, and this node has followed it to row {self.last}, so that rows were lost, since a standby that had not all "
-                "of them took over, or a backup was restored",
-                "start this node again to go on without them",
+                f"it ends at row {seq}, but this node has followed it to row {self.last}, so rows were lost: a standby that lacked some of them "
+                "took over, or a backup was restored",
+                "restart this node to go on without them",
             )
         if log != self._tail.log or self._tail.is_replaced:
-            raise ForeignWriteError("another log is in its place", "start this node again")
+            raise ForeignWriteError("another log is in its place", "restart this node")
         if fence != self._fence:
             raise ForeignWriteError(
-                f"its nodes are of {fence} now, and this one is of {self._fence}", "it must be replaced by a newer one"
+                f"its nodes now use {fence}, but this one uses {self._fence}", "replace this node with a newer one"
             )
 
-    def _connected(self) -> psycopg.Connection:
+    def _open_connection(self) -> psycopg.Connection:
         if self._connection is None or self._connection.closed or self._connection.broken:
             self._connection = connect(self._address)
             self._connection.add_notice_handler(self._notice)
@@ -230,7 +227,7 @@ class PostgresAppender:
         if diagnostic.severity_nonlocalized == "WARNING":
             self._warnings.append(diagnostic.message_primary or "a warning")
 
-    def _give_up(self) -> None:
+    def close(self) -> None:
         """Close the connection, so that the server rolls back what was not committed."""
         if self._connection is not None:
             self._connection.close()
@@ -250,8 +247,8 @@ class _LockedView:
     answers: dict[int, set[tuple[str, int]]]  # by decision: source, and whether late
     orphans: set[int]  # seq of referenced rows that were deleted
 
-    def take(self, submission: Submission) -> Outcome:
-        """Number the rows of a submission, or return why they are stale."""
+    def accept(self, submission: Submission) -> Outcome:
+        """Number the rows of a submission; return None, or why they are stale."""
         assumptions = submission.assumptions
         if assumptions.lease is not None and assumptions.lease != self.lease:
             return STALE
@@ -268,20 +265,20 @@ class _LockedView:
         return None
 
     def _is_taken(self, submission: Submission) -> bool:
-        """Return True if an id is taken, or a decision already answered or gone; else reserve them."""
+        """Return True if an id is taken, or a decision already answered or deleted; else reserve them."""
         ids = {(submission.task, decision.record.id) for decision in submission.decisions}
         if not self.ids.isdisjoint(ids):
             return True
-        answered = [(given.decision.record.seq, given.row) for given in submission.feedback]
-        about = (*(decision for decision, _ in answered), *(given.row.seq for given in submission.revisions))
-        if not self.orphans.isdisjoint(about):
+        answers = [(feedback.decision.record.seq, feedback.row) for feedback in submission.feedback]
+        targets = (*(decision for decision, _ in answers), *(feedback.row.seq for feedback in submission.revisions))
+        if not self.orphans.isdisjoint(targets):
             return True
-        for decision, row in answered:
+        for decision, row in answers:
             for source, late in self.answers.get(decision, ()):
                 if late == row.late or source == row.source == "caller":  # only the first answer of a caller counts
                     return True
         self.ids |= ids
-        for decision, row in answered:
+        for decision, row in answers:
             self.answers.setdefault(decision, set()).add((row.source, row.late))
         return False
 
@@ -313,11 +310,11 @@ class TranslatedConnection:
 
 
 @contextmanager
-def _deletable(connection: TranslatedConnection, order: Forgetting, seq: int) -> Iterator[None]:
-    """Permit deletes in the open transaction; also delete the ids, and the snapshots of the task before `seq`."""
+def _permit_deletes(connection: TranslatedConnection, order: Forgetting, seq: int) -> Iterator[None]:
+    """Permit deletes in the open transaction; then delete the ids, and the snapshots from before `seq`."""
     connection.execute("SELECT pg_advisory_xact_lock(?, ?)", (LOCKS, SNAPSHOTS))
     connection.execute("SET LOCAL onebit.forgetting TO 'on'")
-    names = [name for (name,) in connection.execute(order.names, order.values)]
+    ids = [identity for (identity,) in connection.execute(order.decision_ids, order.values)]
     yield
-    connection.execute("DELETE FROM ids WHERE task = ? AND id = ANY(?)", (order.task, names))
+    connection.execute("DELETE FROM ids WHERE task = ? AND id = ANY(?)", (order.task, ids))
     connection.execute(f"DELETE FROM snapshots WHERE task = ? AND {POSITION} < ?", (order.task, seq))

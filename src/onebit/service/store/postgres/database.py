@@ -1,4 +1,4 @@
-"""Reads from the PostgreSQL database of a log, with timeouts for a silent server."""
+"""Reading from the PostgreSQL database of a log, with timeouts for a silent server."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from onebit.service.store.reader import Values
 from onebit.service.store.rows import Row
 
 SILENCE_S = 30.0  # of the server, before its connection is closed
-LOOK_S = 0.5
-CANCEL_S = 2.0  # most that a request to cancel may take
+CHECK_S = 0.5  # between checks of the watch
+CANCEL_S = 2.0  # limit for a request to cancel
 _NAMED = re.compile(r"(?<![:\w]):(\w+)")
 # Ids are looked up in a table of their own.
 _BY_ID = re.compile(r"((?:d\.)?)task = (\S+) AND (?:d\.)?id (IN \([^)]*\)|= :id)")
@@ -37,7 +37,7 @@ def translate_sql(query: str) -> str:
 
 @dataclass
 class _Wait:
-    """A connection in use, and until when, in the time of the watch."""
+    """A connection in use, and when to cancel its query and cut it off, in the time of the watch."""
 
     connection: psycopg.Connection
     cut_at: float
@@ -56,20 +56,20 @@ class Watch:
         self.now = 0.0  # seconds, counted in rounds
         self._lock = threading.Lock()
         self._waits: dict[int, _Wait] = {}  # by thread
-        self._ending = threading.Event()
+        self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="onebit-watch", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
-        self._ending.set()
+        self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()
 
     @contextmanager
-    def over(self, connection: psycopg.Connection, patience_s: float, cancel_s: float = math.inf) -> Iterator[None]:
-        """Limit how long the server may take to answer within the block; ask it to give up after `cancel_s`."""
+    def limit(self, connection: psycopg.Connection, patience_s: float, cancel_s: float = math.inf) -> Iterator[None]:
+        """Cut the connection off after `patience_s` in the block; ask the server to cancel after `cancel_s`."""
         key = threading.get_ident()
         with self._lock:
             self._waits[key] = _Wait(connection, self.now + patience_s, self.now + cancel_s)
@@ -80,16 +80,16 @@ class Watch:
                 self._waits.pop(key, None)
 
     def _run(self) -> None:
-        while not self._ending.wait(LOOK_S):
-            self.look()
+        while not self._stopping.wait(CHECK_S):
+            self.check()
 
-    def look(self) -> None:
-        """Count one round, and close the connections that have waited too long."""
+    def check(self) -> None:
+        """Count one round; cut off the connections that have waited too long."""
         with self._lock:
-            self.now += LOOK_S
+            self.now += CHECK_S
             for wait in self._waits.values():
                 if self.now > wait.cut_at:
-                    cut(wait.connection)
+                    cut_off(wait.connection)
             late = [wait for wait in self._waits.values() if self.now > wait.cancel_at]
         for wait in late:
             wait.cancel_at = math.inf
@@ -97,10 +97,10 @@ class Watch:
                 wait.connection.cancel_safe(timeout=CANCEL_S)
 
 
-def cut(connection: psycopg.Connection) -> None:
+def cut_off(connection: psycopg.Connection) -> None:
     """Shut down the socket of a connection, so that whoever waits for it fails at once."""
-    with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.pgconn.socket)) as one:
-        one.shutdown(socket.SHUT_RDWR)
+    with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.pgconn.socket)) as copy:
+        copy.shutdown(socket.SHUT_RDWR)
 
 
 class PostgresDatabase:
@@ -111,23 +111,23 @@ class PostgresDatabase:
         self._watch = watch
         self._connection: psycopg.Connection | None = connect(address)
 
-    def rows(self, query: str, values: Values = (), taken: Callable[[Iterator[Row]], list[Row]] = list) -> list[Row]:
-        """Return the rows of a query, or those that `taken` selects from a stream of them."""
+    def rows(self, query: str, values: Values = (), take: Callable[[Iterator[Row]], list[Row]] = list) -> list[Row]:
+        """Return the rows of a query, or what `take` makes of a stream of them."""
         try:
-            return self._rows(query, values, taken)
+            return self._rows(query, values, take)
         except LogError:
             if self._connection is None or not (self._connection.closed or self._connection.broken):
                 raise
-        return self._rows(query, values, taken)  # the connection was lost while idle
+        return self._rows(query, values, take)  # the connection was lost while idle
 
-    def _rows(self, query: str, values: Values, taken: Callable[[Iterator[Row]], list[Row]]) -> list[Row]:
-        connection = self._connected()
-        with as_log_errors(), self._watch.over(connection, SILENCE_S), connection.cursor() as cursor:
-            if taken is list:
+    def _rows(self, query: str, values: Values, take: Callable[[Iterator[Row]], list[Row]]) -> list[Row]:
+        connection = self._open_connection()
+        with as_log_errors(), self._watch.limit(connection, SILENCE_S), connection.cursor() as cursor:
+            if take is list:
                 return cursor.execute(translate_sql(query), values).fetchall()
             rows = cursor.stream(translate_sql(query), values)
             try:
-                return taken(rows)
+                return take(rows)
             finally:
                 rows.close()  # type: ignore[attr-defined]
 
@@ -136,7 +136,7 @@ class PostgresDatabase:
             self._connection.close()
             self._connection = None
 
-    def _connected(self) -> psycopg.Connection:
+    def _open_connection(self) -> psycopg.Connection:
         if self._connection is None or self._connection.closed or self._connection.broken:
             self._connection = connect(self._address)
         return self._connection

@@ -22,10 +22,10 @@ from onebit.service.store.rows import ROW_TYPES, VERSION, Flag, define_columns
 
 # Advisory locks have two keys; the first is the same for all of onebit.
 LOCKS = 0x31626974  # "1bit"
-ORDERING, MAKING, SNAPSHOTS = 1, 2, 3
+ORDERING, CREATING, SNAPSHOTS = 1, 2, 3
 NODES = 16  # lock shared by all nodes; smaller keys are those of other locks
 CHANNEL = "onebit"  # notifies of new rows
-USUAL: dict[str, str | int] = {  # timeouts for a server that does not answer; the address may override them
+DEFAULTS: dict[str, str | int] = {  # timeouts for a server that does not answer; the address may override them
     "connect_timeout": 3,
     "keepalives_idle": 3,
     "keepalives_interval": 2,
@@ -47,9 +47,9 @@ SET tcp_keepalives_count TO 2;
 # samples columns for its statistics, which would outlive a forgotten decision: sampling is off for columns with user data.
 QUOTE = '"'  # around names of columns, of which `right` is a keyword
 _TYPES = {int: "bigint", float: "double precision", str: "text", bytes: "bytea", Flag: "smallint"}
-_DEMANDED = {"id": 'COLLATE "C" NOT NULL'}
+_CONSTRAINTS = {"id": 'COLLATE "C" NOT NULL'}
 _LOG = "".join(
-    f"CREATE TABLE onebit.{table} (\n{define_columns(kind, _TYPES, _DEMANDED, QUOTE)}\n);\n"
+    f"CREATE TABLE onebit.{table} (\n{define_columns(kind, _TYPES, _CONSTRAINTS, QUOTE)}\n);\n"
     for table, kind in ROW_TYPES.items()
 )
 _TABLES = f"""
@@ -136,7 +136,7 @@ PROTOCOL = 1  # of what nodes write and how they follow it; raised when older no
 
 
 class Fence(NamedTuple):
-    """What all nodes of a log must share, so that they write the same rows and compute the same results."""
+    """What all nodes of a log must have in common to write the same rows and compute the same results."""
 
     protocol: int
     cpu: str
@@ -155,17 +155,17 @@ def public_address(address: str) -> str:
     try:
         parts = conninfo_to_dict(address)
     except psycopg.Error as error:
-        raise InputError(f"the address of the log cannot be read: {_sentence(error)}") from None
+        raise InputError(f"the address of the log cannot be read: {_first_line(error)}") from None
     port = f":{parts['port']}" if "port" in parts else ""
     return f"postgresql://{parts.get('host', '')}{port}/{parts.get('dbname', '')}"
 
 
 def connect(address: str) -> psycopg.Connection:
-    """Connect to the database, with one transaction per statement unless BEGIN is used."""
-    given = conninfo_to_dict(address)
+    """Connect to the database; each statement is a transaction unless BEGIN is used."""
+    parameters = conninfo_to_dict(address)
     with as_log_errors():
         connection = psycopg.connect(
-            make_conninfo(address, **{name: value for name, value in USUAL.items() if name not in given}),
+            make_conninfo(address, **{name: value for name, value in DEFAULTS.items() if name not in parameters}),
             autocommit=True,
         )
         try:
@@ -177,13 +177,13 @@ def connect(address: str) -> psycopg.Connection:
 
 
 def create_tables(address: str) -> None:
-    """Create missing tables; raise InputError if the log is newer or the encoding is not UTF8."""
+    """Create the tables if missing; raise InputError if their version or the encoding is not supported."""
     with connect(address) as connection, as_log_errors():
         encoding = connection.info.parameter_status("server_encoding")
         if encoding != "UTF8":
-            raise InputError(f"{public_address(address)} has the encoding {encoding}, but must have UTF8")
+            raise InputError(f"{public_address(address)} has encoding {encoding}, but needs UTF8")
         with connection.transaction():
-            connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCKS, MAKING))
+            connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCKS, CREATING))
             if not has_tables(connection, address):
                 fence = Fence.of_this_node()
                 connection.execute(SCHEMA)
@@ -194,17 +194,17 @@ def create_tables(address: str) -> None:
 
 
 def has_tables(connection: psycopg.Connection, address: str) -> bool:
-    """Return True if the tables of a log are there; raise InputError if their version is not known."""
+    """Return True if the tables exist; raise InputError if their version is not supported."""
     if connection.execute("SELECT to_regclass('onebit.head')").fetchall() == [(None,)]:
         return False
     for (version,) in connection.execute("SELECT version FROM onebit.head"):
         if version != VERSION:
-            what = f"the tables have version {version}, and this onebit knows version {VERSION}"
-            raise InputError(f"the log in {public_address(address)}: {what}")
+            versions = f"the tables have version {version}, but this onebit supports version {VERSION}"
+            raise InputError(f"the log in {public_address(address)}: {versions}")
     return True
 
 
-def _sentence(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     """Return the first line of an error message of PostgreSQL."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
@@ -212,7 +212,7 @@ def _sentence(error: Exception) -> str:
 def log_error(error: psycopg.Error, *, unknown: bool = False) -> LogError:
     """Return the LogError for an error of PostgreSQL."""
     is_damaged = isinstance(error, (psycopg.errors.DataCorrupted, psycopg.errors.IndexCorrupted))
-    return (DamagedLogError if is_damaged else LogError)(_sentence(error), unknown=unknown)
+    return (DamagedLogError if is_damaged else LogError)(_first_line(error), unknown=unknown)
 
 
 @contextmanager

@@ -33,21 +33,21 @@ from onebit.service.store.queries import LAST
 from onebit.service.store.reader import Reader
 from onebit.service.store.rows import ROW_TYPES, Row
 from onebit.service.store.snapshots import Snapshots, refuse_lost_rows
-from onebit.service.store.submission import Keys
+from onebit.service.store.submission import RowCounts
 from onebit.service.tokens import Tokens
 
 LOG = logging.getLogger("onebit.service")
 PART_BYTES = 2**23  # bytes of a snapshot
 LAST_FORGOTTEN = "SELECT max(seq) FROM changes WHERE task = %s AND kind = 'changed' AND detail LIKE '%%\"forgotten\"%%'"
-CONTRADICTIONS = (  # table, message, and a query that finds the fault
+CONTRADICTIONS = (  # table, fault, and a query that finds it
     (
         "head",
-        "says that the log ends where it does not",
+        "gives a wrong end of the log",
         f"SELECT 1 FROM head WHERE seq <> ({LAST})",
     ),
     (
         "ids",
-        "has not the ids that the decisions have",
+        "does not list the same ids as the decisions",
         "SELECT 1 FROM ids FULL JOIN decisions d ON (ids.task, ids.id, ids.seq) = (d.task, d.id, d.seq) "
         "WHERE ids.seq IS NULL OR d.seq IS NULL LIMIT 1",
     ),
@@ -57,7 +57,7 @@ CONTRADICTIONS = (  # table, message, and a query that finds the fault
 class PostgresSnapshots:
     """The snapshots of one task, stored in parts, since one may be too large for a single value.
 
-    Each use opens a connection of its own: uses are rare.
+    Each use opens its own connection, since uses are rare.
     """
 
     def __init__(self, address: str, task: int) -> None:
@@ -67,7 +67,7 @@ class PostgresSnapshots:
     def names(self) -> list[str]:
         with connect(self._address) as connection, as_log_errors():
             rows = connection.execute("SELECT DISTINCT name FROM snapshots WHERE task = %s", (self._task,))
-            return [str(row[0]) for row in rows]
+            return [str(name) for (name,) in rows]
 
     def read(self, name: str) -> tuple[bytes, float]:
         with connect(self._address) as connection, as_log_errors():
@@ -78,14 +78,18 @@ class PostgresSnapshots:
             ).fetchall()
         if not rows:
             raise InputError(f"there is no snapshot {name}")
-        return b"".join(row[0] for row in rows), max(0.0, float(rows[0][1]))
+        parts, ages_s = zip(*rows, strict=True)
+        return b"".join(parts), max(0.0, *map(float, ages_s))
 
     def write(self, name: str, content: bytes) -> None:
         with connect(self._address) as connection, as_log_errors(), connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock_shared(%s, %s)", (LOCKS, SNAPSHOTS))
-            row = connection.execute(LAST_FORGOTTEN, (self._task,)).fetchone()
-            if row is not None and int(name.split("-")[1].partition(".")[0]) < (row[0] or 0):
-                raise InputError("decisions were forgotten meanwhile that it knows of: the next one will do")
+            [(forgotten,)] = connection.execute(LAST_FORGOTTEN, (self._task,)).fetchall()
+            position, _, _ = name.split("-")[1].partition(".")
+            if int(position) < (forgotten or 0):
+                raise InputError(
+                    "decisions that it contains were forgotten meanwhile; the next snapshot will replace it"
+                )
             connection.execute("DELETE FROM snapshots WHERE task = %s AND name = %s", (self._task, name))
             for part, start in enumerate(range(0, len(content), PART_BYTES)):
                 connection.execute(
@@ -109,13 +113,13 @@ class PostgresStore:
 
     def __init__(self, address: str, soon: bool = False) -> None:
         self.address = address
-        self._soon = soon  # reply before rows are on the disk of the database
+        self._soon = soon  # whether `append` may return before rows are on disk
         self.name = public_address(address)
         self.cache = DecisionCache()
         self._tokens = PostgresTokens(address)
         self._clock = DatabaseClock()
         self._watch = Watch()
-        self._tail = Tail(address, self._join, self._tokens.look, self._watch)
+        self._tail = Tail(address, self._join, self._tokens.refresh, self._watch)
         self._appender: PostgresAppender | None = None
 
     @property
@@ -133,11 +137,11 @@ class PostgresStore:
 
     @property
     def lag_s(self) -> float:
-        """Seconds since this process last knew where the log ends."""
-        return time.monotonic() - self._tail.heard
+        """Seconds since this process last read where the log ends."""
+        return time.monotonic() - self._tail.last_contact
 
     def take(self) -> None:
-        """Create missing tables and join the nodes, which must be of one kind."""
+        """Create missing tables and join the other nodes, which must be of the same kind."""
         try:
             with as_input_errors(self.name):
                 create_tables(self.address)
@@ -152,21 +156,23 @@ class PostgresStore:
         with as_log_errors(), connection.transaction():
             [present] = map(Fence._make, connection.execute("SELECT protocol, cpu FROM head FOR UPDATE"))
             if present != own:
-                alone = connection.execute("SELECT pg_try_advisory_xact_lock(%s, %s)", (LOCKS, NODES)).fetchone()
-                if present.protocol > own.protocol or alone is None or not alone[0]:
+                [(is_alone,)] = connection.execute(
+                    "SELECT pg_try_advisory_xact_lock(%s, %s)", (LOCKS, NODES)
+                ).fetchall()
+                if present.protocol > own.protocol or not is_alone:
                     raise InputError(
-                        f"the nodes of {self.name} are of {present}, and this one is of {own}: nodes of one log must be of one kind, or "
-                        "they would not know the same; stop the others first, where newer ones are to take their place"
+                        f"the nodes of {self.name} use {present}, but this one uses {own}: all nodes of a log must be of one kind, to compute "
+                        "the same results; to replace the others with newer ones, stop them first"
                     )
                 connection.execute("UPDATE head SET protocol = %s, cpu = %s", own)
-                LOG.warning(f"the nodes are of {own} from now on, and were of {present}", extra={"event": "fence"})
+                LOG.warning(f"the nodes now use {own}, after {present}", extra={"event": "fence"})
             connection.execute("SELECT pg_advisory_lock_shared(%s, %s)", (LOCKS, NODES))
 
     def check(self) -> None:
         with connect(self.address) as connection, as_log_errors():
             [(last,)] = connection.execute("SELECT seq FROM head").fetchall()
             names = connection.execute("SELECT DISTINCT task, name FROM snapshots").fetchall()
-        snapshots = [(f"the snapshot {task}/{name}", name) for task, name in names]
+        snapshots = [(f"snapshot {task}/{name}", name) for task, name in names]
         advice = "restore the database from a backup, or delete the rows of onebit.snapshots to go on without them"
         refuse_lost_rows(self.name, last, snapshots, advice)
 
@@ -176,7 +182,7 @@ class PostgresStore:
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")  # others may write meanwhile
             if not has_tables(connection, self.address):
                 raise InputError(f"{self.name} has no log of `onebit serve`")
-            return [(table, what) for table, what, query in CONTRADICTIONS if connection.execute(query).fetchone()]
+            return [(table, fault) for table, fault, query in CONTRADICTIONS if connection.execute(query).fetchone()]
 
     def release(self) -> None:
         self._tail.stop()
@@ -185,9 +191,9 @@ class PostgresStore:
             self._appender.close()
             self._appender = None
 
-    def appender(self, committed: Callable[[int, Keys], None]) -> PostgresAppender:
+    def appender(self, committed: Callable[[int, RowCounts], None]) -> PostgresAppender:
         """Return an appender; the tail announces the rows of this node and of others."""
-        self._tail.tell = committed
+        self._tail.announce = committed
         self._appender = PostgresAppender(self.address, self._tail, self._clock, self._watch, self._soon, self.cache)
         return self._appender
 
@@ -202,7 +208,7 @@ class PostgresStore:
             connection.execute("SET LOCAL idle_in_transaction_session_timeout TO 0")
             connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCKS, ORDERING))
             if connection.execute("SELECT seq FROM head").fetchall() != [(0,)]:
-                raise InputError(f"{self.name} has a log already: give a database in which there is none")
+                raise InputError(f"{self.name} already has a log: give a database without one")
             for table, pages in tables:
                 for rows in pages:
                     with connection.cursor() as cursor, cursor.copy(f"COPY {table} FROM STDIN") as stream:
@@ -218,7 +224,8 @@ class PostgresStore:
         self._tail.start()
 
     def clock(self, reader: Reader, last: int) -> Clock:
-        self._clock.set(float(reader.database.rows("SELECT extract(epoch FROM clock_timestamp())::float8")[0][0]))
+        [(now,)] = reader.database.rows("SELECT extract(epoch FROM clock_timestamp())::float8")
+        self._clock.set(now)
         return self._clock
 
     def reader(self) -> Reader:

@@ -34,23 +34,22 @@ def read_tokens(connection: psycopg.Connection) -> list[Token]:
         tokens = [Token.model_validate_json(content) for (content,) in rows]
         return sorted(tokens, key=lambda token: (token.created, token.id))
     except ValidationError as error:
-        raise InputError(
-            f"the tokens in the database are damaged: {error.errors(include_url=False)[0]['msg']}"
-        ) from None
+        first, *_ = error.errors(include_url=False)
+        raise InputError(f"the tokens in the database are damaged: {first['msg']}") from None
 
 
 class PostgresTokens(Tokens):
     """The tokens of a database.
 
-    They are trusted for a few seconds after they were read; then nobody is let in until they are read again, since a token may have been
+    They are trusted for a few seconds after each reading. If they cannot be read again, nobody is let in, since a token may have been
     revoked.
     """
 
     def __init__(self, address: str) -> None:
         super().__init__(Path())
         self._address = address
-        self._latest: TokenList | None = None  # written by `look`, on another thread
-        self._looked = -math.inf
+        self._latest: TokenList | None = None  # written by `refresh`, on another thread
+        self._read_time = -math.inf
         self._changing: psycopg.Connection | None = None
 
     @property
@@ -62,19 +61,19 @@ class PostgresTokens(Tokens):
         with as_input_errors(self.name):
             create_tables(self._address)
             with connect(self._address) as connection, as_log_errors():
-                self.look(connection)
+                self.refresh(connection)
 
-    def look(self, connection: psycopg.Connection) -> None:
+    def refresh(self, connection: psycopg.Connection) -> None:
         """Read the tokens if they have changed; another thread may check tokens meanwhile."""
-        began = time.monotonic()  # taken before the query, as this process may be suspended during it
+        start = time.monotonic()  # taken before the query, as this process may be suspended during it
         [(version, closed)] = connection.execute("SELECT tokens, closed FROM head").fetchall()
         if self._latest is None or self._latest.version != version:
             self._latest = TokenList(version, closed, read_tokens(connection))
-        self._looked = began
+        self._read_time = start
 
     def _look(self) -> None:
         latest = self._latest
-        if latest is None or time.monotonic() - self._looked > LEASE_S:
+        if latest is None or time.monotonic() - self._read_time > LEASE_S:
             self._accept((), None)
             self._fail("the tokens cannot be read now, and nobody is let in without them", self.name)
             return

@@ -1,8 +1,8 @@
 """Writes rows to the SQLite file of a log.
 
 This service should be the only writer. Each transaction checks whether another connection has written nevertheless, and if so whether the log
-still belongs to this service and ends where it left it. If not, nothing more is written: every number would be used twice, and memory would
-belong to another log. If the disk fails during a commit, the next transaction finds out whether the rows are there.
+still belongs to this service and ends where it left it. If not, nothing more is written: numbers would be used twice, and the memory of this
+service would not match the log. If the disk fails during a commit, the next transaction finds out whether the rows are there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from onebit.errors import OnebitError
 from onebit.service.store.cache import DecisionCache
 from onebit.service.store.errors import ForeignWriteError, LogError, RowsTakenError
-from onebit.service.store.forgetting import TABLES, Forgetting, Forgotten, UnseenRowsError, take_out
+from onebit.service.store.forgetting import TABLES, Forgetting, Forgotten, UnseenRowsError, delete_rows
 from onebit.service.store.queries import LAST
 from onebit.service.store.rows import NAMES, ROW_TYPES, DecisionRow, Row
 from onebit.service.store.sqlite.packing import pack_numbers, pack_probabilities
@@ -28,55 +28,56 @@ from onebit.service.store.sqlite.schema import (
     PACKED_COLUMNS,
     as_log_errors,
     connect_to_write,
+    explain,
     open_or_create,
-    reason,
 )
-from onebit.service.store.submission import Keys, Outcome, Submission, count_rows
+from onebit.service.store.submission import Outcome, RowCounts, Submission, count_rows
 
 LOG = logging.getLogger("onebit.service")
 STATE = f"SELECT (SELECT service FROM owner), ({LAST})"
 # Errors of a commit before its last page is in the journal. After any other error, as of an fsync, the outcome is unknown.
-UNDONE = ("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_READONLY", "SQLITE_IOERR_WRITE")
-WRITTEN_BY_OTHERS = "PRAGMA data_version"  # changes when another connection commits
+UNDONE_ERRORS = ("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_READONLY", "SQLITE_IOERR_WRITE")
+DATA_VERSION = "PRAGMA data_version"  # changes when another connection commits
 INSERTS = {
     table: f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
     for table, kind in ROW_TYPES.items()
     if (columns := (*kind._fields, *(PACKED_COLUMNS.values() if table == "decisions" else ())))
 }
 PACKERS = {"probabilities": pack_probabilities, "x": pack_numbers}  # in the order of `PACKED_COLUMNS`
-ERASING_S = 10.0  # wait for readers
+ERASE_WAIT_S = 10.0  # wait for readers
 
 
 class Commit(NamedTuple):
-    """A commit: where the log ends after it, and counts of its rows."""
+    """A commit: where the log ends after it, and the counts of its rows."""
 
     last: int
-    keys: Keys
+    counts: RowCounts
 
 
 class SqliteAppender:
     """Writes groups of submissions, each in one transaction that is on disk (fsync) when `append` returns."""
 
     def __init__(
-        self, path: Path, committed: Callable[[int, Keys], None], cache: DecisionCache, soon: bool = False
+        self, path: Path, committed: Callable[[int, RowCounts], None], cache: DecisionCache, soon: bool = False
     ) -> None:
         self._path = path
         self._committed = committed
         self._cache = cache
         self._service = secrets.token_hex(16)
+        self._last: int
         with as_log_errors():
             self.connection = open_or_create(path)
             try:
                 # From here on no other service can write, so the end stays where it is.
                 self.connection.execute("UPDATE owner SET service = ?", (self._service,))
-                self._last: int = self.connection.execute(LAST).fetchone()[0]
+                [(self._last,)] = self.connection.execute(LAST).fetchall()
                 if soon:  # `append` may return before rows are on disk; `sync` flushes them
                     self.connection.execute("PRAGMA synchronous = NORMAL")
                 self._task_changes = dict(self.connection.execute("SELECT task, max(seq) FROM changes GROUP BY task"))
             except BaseException:
                 self.connection.close()
                 raise
-        self._doubt: Commit | None = None  # one whose outcome is unknown
+        self._unsettled: Commit | None = None  # the commit whose outcome is unknown
         self._version: int | None = None  # data version at the last check of the end of the log
         self._cache.clear_rows(self._last)
         self.erase()
@@ -105,8 +106,9 @@ class SqliteAppender:
 
     def _is_taken(self, submission: Submission) -> bool:
         """Return True if an id of its decisions is taken in the log."""
-        query, ids = "SELECT 1 FROM decisions WHERE task = ? AND id = ?", submission.decisions
-        return any(self.connection.execute(query, (submission.task, one.record.id)).fetchone() for one in ids)
+        query, task = "SELECT 1 FROM decisions WHERE task = ? AND id = ?", submission.task
+        ids = (decision.record.id for decision in submission.decisions)
+        return any(self.connection.execute(query, (task, identity)).fetchone() for identity in ids)
 
     def _append(self, group: Sequence[Submission], taken: Set[Submission]) -> list[Outcome]:
         """Write all submissions that are neither stale nor taken, or none."""
@@ -119,7 +121,7 @@ class SqliteAppender:
             for submission in group:
                 refusal: Outcome = submission.assumptions.refusal(task_changes.get(submission.task))
                 if refusal is None and submission in taken:
-                    refusal = RowsTakenError("an id was taken before")
+                    refusal = RowsTakenError("an id is already taken")
                 outcomes.append(refusal)
                 if refusal is None:
                     accepted.append(submission)
@@ -136,7 +138,7 @@ class SqliteAppender:
         commit = self._commit(insert)
         self._task_changes = task_changes
         self._cache.note_written(accepted)
-        if commit.keys:
+        if commit.counts:
             self._committed(*commit)
         return outcomes
 
@@ -145,17 +147,17 @@ class SqliteAppender:
         commit: Commit | None = None
         try:
             self.connection.execute("BEGIN IMMEDIATE")
-            commit = write(self._end())
+            commit = write(self._find_end())
             self.connection.execute("COMMIT")
         except BaseException as error:  # whatever happens, even an interrupt, nothing may be half done
-            undone = commit is None or (getattr(error, "sqlite_errorname", None) or "").startswith(UNDONE)
+            is_undone = commit is None or (getattr(error, "sqlite_errorname", None) or "").startswith(UNDONE_ERRORS)
             self._roll_back()
             if isinstance(error, (ForeignWriteError, UnseenRowsError)):
                 raise
-            self._doubt = self._doubt if undone else commit
+            self._unsettled = self._unsettled if is_undone else commit
             if not isinstance(error, Exception):
                 raise
-            raise LogError(reason(error), unknown=not undone) from error
+            raise LogError(explain(error), unknown=not is_undone) from error
         self._last = commit.last
         return commit
 
@@ -174,22 +176,22 @@ class SqliteAppender:
             os.close(journal)
 
     def forget(self, order: Forgetting, when: float, token: str | None, known: int | None) -> Forgotten:
-        """Remove rows in one transaction, durable on return; raise UnseenRowsError if some are too new.
+        """Delete rows in one transaction, durable on return; raise UnseenRowsError if some are too new.
 
-        `known` is for logs to which other nodes write too.
+        `known` is only used in logs that nodes share.
         """
         forgotten = Forgotten(0, 0, 0)
 
-        def take(last: int) -> Commit:
+        def delete(last: int) -> Commit:
             nonlocal forgotten
-            forgotten = take_out(self.connection, _deletable(self.connection), order, last + 1, when, token)
+            forgotten = delete_rows(self.connection, _permit_deletes(self.connection), order, last + 1, when, token)
             return Commit(forgotten.seq, {(order.task, "changes"): 1} if forgotten.rows else {})
 
         with as_log_errors():
             self.connection.execute("PRAGMA secure_delete = ON")
             self.connection.execute("PRAGMA temp_store = MEMORY")
-        commit = self._commit(take)
-        if commit.keys:
+        commit = self._commit(delete)
+        if commit.counts:
             self._task_changes[order.task] = commit.last
             self._cache.clear_rows(commit.last)
             self._committed(*commit)
@@ -198,49 +200,49 @@ class SqliteAppender:
     def erase(self) -> bool:
         """Rewrite the file if it may contain forgotten content, and truncate its journal.
 
-        Return False if that failed, or if readers kept the journal in use for too long.
+        Return False if that failed, or if readers used the journal for too long.
         """
         execute = self.connection.execute
         try:
-            if not execute("SELECT due FROM erasure").fetchone()[0]:
+            if execute("SELECT due FROM erasure").fetchall() == [(0,)]:
                 return True
             execute("PRAGMA temp_store = FILE")  # VACUUM copies the file, which may exceed the memory
             execute("VACUUM")
-            patience = time.monotonic() + ERASING_S
+            deadline = time.monotonic() + ERASE_WAIT_S
             while execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:  # a reader is using the journal
-                if time.monotonic() > patience:
+                if time.monotonic() > deadline:
                     return False
                 time.sleep(0.05)
             execute("UPDATE erasure SET due = 0")
             return True
         except sqlite3.Error as error:
-            LOG.warning(f"the log could not be erased: {reason(error)}", extra={"event": "erasure-failed"})
+            LOG.warning(f"forgotten content could not be erased: {explain(error)}", extra={"event": "erasure-failed"})
             return False
 
     def close(self) -> None:
-        """Close the file, once nobody reads it; it is then complete in one piece and can be copied alone."""
+        """Close the file; unless somebody reads it, it is then complete without its journal and can be copied."""
         with contextlib.suppress(sqlite3.Error):
             self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self.connection.close()
 
-    def _end(self) -> int:
-        """Return where the log ends in this transaction; raise ForeignWriteError if others have written."""
-        version: int = self.connection.execute(WRITTEN_BY_OTHERS).fetchone()[0]
-        if version == self._version and self._doubt is None:
+    def _find_end(self) -> int:
+        """Return the last seq of the log in this transaction; raise ForeignWriteError if others have written."""
+        [(version,)] = self.connection.execute(DATA_VERSION).fetchall()
+        if version == self._version and self._unsettled is None:
             return self._last
         service, last = self.connection.execute(STATE).fetchone()
-        doubt, self._doubt = self._doubt, None
+        unsettled, self._unsettled = self._unsettled, None
         if service != self._service:
-            raise ForeignWriteError("another service has taken the folder over")
-        if doubt is not None and last == doubt.last:  # the rows are in the log, but followers have not heard of them
-            if any(table == "changes" for _, table in doubt.keys):
-                raise ForeignWriteError("a change of a task was written though the disk had said that it was not")
-            self._last = doubt.last
+            raise ForeignWriteError("another service has taken over the folder")
+        if unsettled is not None and last == unsettled.last:  # the rows are in the log, unknown to followers
+            if any(table == "changes" for _, table in unsettled.counts):
+                raise ForeignWriteError("a change of a task was written although the disk had reported a failure")
+            self._last = unsettled.last
             self._cache.clear_rows(self._last)
-            self._committed(doubt.last, doubt.keys)
+            self._committed(*unsettled)
         if last != self._last:
             raise ForeignWriteError(
-                f"another program has written to the log, which ended at row {self._last}, up to row {last}"
+                f"another program has written to the log: it ended at row {self._last}, and now ends at row {last}"
             )
         self._version = version
         return self._last
@@ -259,10 +261,11 @@ class SqliteAppender:
 
 
 @contextlib.contextmanager
-def _deletable(connection: sqlite3.Connection) -> Iterator[None]:
+def _permit_deletes(connection: sqlite3.Connection) -> Iterator[None]:
     """Lift the triggers that forbid deleting rows, within the open transaction."""
     query = "SELECT sql FROM sqlite_master WHERE type = 'trigger' AND name = ?"
-    triggers = {name: connection.execute(query, (name,)).fetchone()[0] for name in (f"{one}_DELETE" for one in TABLES)}
+    names = [f"{table}_DELETE" for table in TABLES]
+    triggers = {name: trigger for name in names for (trigger,) in connection.execute(query, (name,))}
     for name in triggers:
         connection.execute(f"DROP TRIGGER {name}")
     yield
@@ -271,11 +274,11 @@ def _deletable(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def _insert(connection: sqlite3.Connection, table: str, rows: Iterable[Any]) -> None:
-    connection.executemany(INSERTS[table], _packed(rows) if table == "decisions" else rows)
+    connection.executemany(INSERTS[table], _pack_rows(rows) if table == "decisions" else rows)
 
 
-def _packed(rows: Iterable[DecisionRow]) -> Iterator[Row]:
-    """Yield decision rows as stored, with packed values in columns of their own."""
+def _pack_rows(rows: Iterable[DecisionRow]) -> Iterator[Row]:
+    """Yield decision rows as they are stored, with packed values in separate columns."""
     for row in rows:
         packed = [pack(getattr(row, name)) for name, pack in PACKERS.items()]
         emptied: dict[str, Any] = {name: b"" for name, value in zip(PACKERS, packed, strict=True) if value is not None}

@@ -21,106 +21,107 @@ RESTORE = "restore the folder from a backup"
 
 
 class _Wal(NamedTuple):
-    """Content of a write-ahead log: pages up to its last commit, and the database size in pages then."""
+    """The committed pages of a write-ahead log, by number, and the database size in pages after them."""
 
     pages: frozenset[int]
     size: int
 
 
 def check_files(path: Path, snapshots: Path) -> None:
-    """Raise DamagedLogError if the database is incomplete or a file beside it belongs to another.
+    """Raise DamagedLogError if the database is incomplete or a file beside it is of another database.
 
     Nothing is changed.
     """
-    wal, journal = _beside(path)
+    wal, journal = _list_companions(path)
     try:
         if path.exists() and not path.is_file():
-            raise DamagedLogError(f"{path} is not a file: the log is one; {RESTORE}")
+            raise DamagedLogError(f"{path} is not a file, but the log must be one; {RESTORE}")
         refuse_remains(path, snapshots)
         if not path.exists() or path.stat().st_size == 0:
             return
-        page, count, pages_in_file = _header(path)
-        if journal.exists() and (before := _pages_before(journal)) not in (None, pages_in_file):
+        page, count, pages_in_file = _read_header(path)
+        if journal.exists() and (before := _read_page_count(journal)) not in (None, pages_in_file):
             raise DamagedLogError(
-                f"{journal} is of another database: it would cut {path} from {pages_in_file} pages to {before}; move it elsewhere, or "
+                f"{journal} belongs to another database: it would cut {path} from {pages_in_file} pages to {before}; move it elsewhere, or "
                 f"{RESTORE}"
             )
-        found = _wal(wal, page) if wal.exists() else None
-        pages, needed = (frozenset[int](), count) if found is None else found
+        committed = _read_wal(wal, page) if wal.exists() else None
+        pages, needed = (frozenset[int](), count) if committed is None else committed
         beyond = range(pages_in_file + 1, needed + 1)
         if pages.issuperset(range(1, needed + 1)) or (needed >= pages_in_file and pages.issuperset(beyond)):
             return
-        if found is None and needed < pages_in_file:  # space at the end that SQLite does not use
+        if committed is None and needed < pages_in_file:  # space at the end that SQLite does not use
             return
     except OSError as error:
         raise InputError(f"{path} cannot be used: {error.strerror or error}") from None
-    if found is None:
+    if committed is None:
         raise DamagedLogError(
-            f"{path} was cut short: it has {pages_in_file} pages, and says that they are {needed}; {RESTORE}"
+            f"{path} was cut short: it has {pages_in_file} pages, but its header says {needed}; {RESTORE}"
         )
     raise DamagedLogError(
-        f"{wal} is not of this {path.name}, or one of them was cut short: together they have not the {needed} pages that it speaks "
-        f"of; {RESTORE}, both files of the same moment, or move {wal.name} elsewhere if its rows may be lost"
+        f"{wal} does not belong to this {path.name}, or one of them was cut short: together they have fewer than the {needed} pages "
+        f"of the log; {RESTORE}, with both files from the same backup, or move {wal.name} elsewhere if its rows may be lost"
     )
 
 
-def _beside(path: Path) -> list[Path]:
+def _list_companions(path: Path) -> list[Path]:
+    """Return the paths of the write-ahead log and rollback journal that SQLite keeps beside a database."""
     return [path.with_name(f"{path.name}-{kind}") for kind in ("wal", "journal")]
 
 
 def refuse_remains(path: Path, snapshots: Path) -> None:
-    """Raise DamagedLogError if a log without its database remains: a new one must not begin there."""
+    """Raise DamagedLogError if parts of a log without its database remain: no new log may begin there."""
     if path.exists() and path.stat().st_size:
         return
-    remains = [one for one in _beside(path) if one.exists() and one.stat().st_size]
+    remains = [file for file in _list_companions(path) if file.exists() and file.stat().st_size]
     remains += [snapshots] if any(snapshots.glob("*/*.onebit")) else []
     if remains:
-        is_what = "is empty" if path.exists() else "is missing"
+        state = "is empty" if path.exists() else "is missing"
         raise DamagedLogError(
-            f"{path} {is_what}, and beside it there is {' and '.join(str(one) for one in remains)}, left of a log: {RESTORE}, or "
-            "move these elsewhere to begin an empty log"
+            f"{path} {state}, but other parts of its log remain: {' and '.join(map(str, remains))}; {RESTORE}, or move them elsewhere to "
+            "begin an empty log"
         )
 
 
-def _header(path: Path) -> tuple[int, int, int]:
+def _read_header(path: Path) -> tuple[int, int, int]:
     """Return the page size, the page count in the header, and the number of pages in the file."""
     with path.open("rb") as file:
         head = file.read(100)
     if len(head) < 100 or not head.startswith(MAGIC):
-        raise DamagedLogError(f"{path} is not a database, or was damaged: its first bytes are others; {RESTORE}")
+        raise DamagedLogError(f"{path} is not a database, or was damaged: it does not begin like one; {RESTORE}")
     (page,) = struct.unpack_from(">H", head, 16)
     page = 65_536 if page == 1 else page
     if page < 512 or page & (page - 1):
-        raise DamagedLogError(f"{path} was damaged: it says that a page has {page} bytes; {RESTORE}")
+        raise DamagedLogError(f"{path} was damaged: its header gives a page size of {page} bytes; {RESTORE}")
     changed, count = struct.unpack_from(">II", head, 24)
     (valid,) = struct.unpack_from(">I", head, 92)
     pages_in_file = path.stat().st_size // page
     return page, count if count and changed == valid else pages_in_file, pages_in_file
 
 
-def _pages_before(journal: Path) -> int | None:
+def _read_page_count(journal: Path) -> int | None:
     """Return the page count to which a rollback journal would restore its database, or None."""
     with journal.open("rb") as file:
         head = file.read(28)
-    return struct.unpack_from(">I", head, 16)[0] if len(head) == 28 and head.startswith(JOURNAL_MAGIC) else None
+    if len(head) < 28 or not head.startswith(JOURNAL_MAGIC):
+        return None
+    (count,) = struct.unpack_from(">I", head, 16)
+    return int(count)
 
 
-def _wal(path: Path, page: int) -> _Wal | None:
-    """Return the committed content of a write-ahead log, by its frame headers.
-
-    None if it has no complete transaction.
-    """
+def _read_wal(path: Path, page: int) -> _Wal | None:
+    """Read the frame headers of a write-ahead log; return None if it has no complete transaction."""
     length = path.stat().st_size
     with path.open("rb") as file:
         head = file.read(WAL_HEADER)
         if len(head) < WAL_HEADER:
             return None
-        magic, _, of_pages = struct.unpack_from(">III", head)
+        magic, _, page_size = struct.unpack_from(">III", head)
         if magic not in WAL_MAGICS:
             return None  # SQLite ignores such a file
-        if of_pages != page:
+        if page_size != page:
             raise DamagedLogError(
-                f"{path} is of another database: its pages have {of_pages} bytes, and those of the database {page}; move it elsewhere, "
+                f"{path} belongs to another database: its pages have {page_size} bytes, those of the database {page}; move it elsewhere, "
                 f"or {RESTORE}"
             )
         salt = head[16:24]

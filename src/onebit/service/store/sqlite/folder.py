@@ -24,39 +24,38 @@ NETWORK = frozenset(
 
 def refuse_network(folder: Path) -> None:
     """Raise InputError if the folder is on a network file system, where SQLite's WAL would lose rows."""
-    kind = _file_system(folder.resolve())
+    kind = _find_file_system(folder.resolve())
     if kind in NETWORK:
         raise InputError(
-            f"{folder} is on a network file system ({kind}), on which the log is not safe: give --data a folder on a disk of this machine"
+            f"{folder} is on a network file system ({kind}), where the log is not safe: give --data a folder on a disk of this machine"
         )
 
 
-def _file_system(folder: Path) -> str | None:
-    """Return the type of file system that a folder is on, or will be, or None if unknown."""
+def _find_file_system(folder: Path) -> str | None:
+    """Return the type of the file system that a folder is on, or will be on; None if unknown."""
     try:
         lines = MOUNTS.read_text(errors="surrogateescape").splitlines()
     except OSError:
         return None
-    above = {str(one) for one in (folder, *folder.parents)}
-    closest: tuple[int, str] | None = None
+    above = {str(parent) for parent in (folder, *folder.parents)}
+    closest, kind = "", None
     for line in lines:
-        about, _, of_what = line.partition(" - ")
-        fields, kinds = about.split(" "), of_what.split(" ")
+        mount, _, file_system = line.partition(" - ")
+        fields = mount.split(" ")
         if len(fields) < 5:
             continue
         point = re.sub(r"\\(\d{3})", lambda match: chr(int(match[1], 8)), fields[4])
-        if point in above and (
-            closest is None or len(point) >= closest[0]
-        ):  # of two mounts at a point the later is seen
-            closest = len(point), kinds[0]
-    return closest[1] if closest else None
+        if point in above and len(point) >= len(closest):  # the later of two mounts at a point hides the other
+            closest = point
+            kind, *_ = file_system.split(" ")
+    return kind
 
 
 LockId = tuple[int, int]  # device and inode of a lock file
 
 
 def lock_id(folder: Path) -> LockId | None:
-    """Return the identity of a folder's lock file, whatever path leads to it; None if there is none."""
+    """Return the identity of a folder's lock file, the same for every path to it; None if there is none."""
     try:
         status = (folder / LOCK).stat()
     except OSError:
@@ -65,7 +64,7 @@ def lock_id(folder: Path) -> LockId | None:
 
 
 def lock_folder(folder: Path) -> int:
-    """Lock a folder, which is created if missing, and return the lock file; its lock ends with the process."""
+    """Lock a folder, created if missing, and return the lock file; the lock ends with the process."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -20,9 +20,9 @@ _POWERS = [10.0**places for places in range(7)]
 
 @np.errstate(over="ignore", invalid="ignore")  # a text may decode to any numbers
 def pack_numbers(stored: bytes) -> bytes | None:
-    """Return an encoded list of doubles in fewer bytes; None if that is not possible without loss.
+    """Pack an encoded list of doubles into fewer bytes; return None if that is not possible without loss.
 
-    Also None if `stored` is too short, or no such list.
+    Also None if `stored` is too short, or is not such a list.
     """
     if len(stored) < SHORTEST or len(stored) % 8:
         return None
@@ -41,18 +41,18 @@ def pack_numbers(stored: bytes) -> bytes | None:
 
 
 def pack_probabilities(stored: bytes) -> bytes | None:
-    """Return probabilities in fewer bytes, if many of them are equal; None if that saves nothing."""
+    """Compress encoded probabilities, many of which may be equal; return None if that saves nothing."""
     packed = bytes((DEFLATED,)) + zlib.compress(stored, 1) if len(stored) >= SHORTEST_DEFLATED else stored
     return packed if len(packed) < len(stored) else None
 
 
 def unpack(packed: bytes) -> bytes | None:
-    """Return what was packed; None if it is not in a packed format, since the disk has altered it."""
+    """Return the encoded numbers that were packed; None if the bytes are damaged."""
     try:
         if packed[0] == DEFLATED:
-            inflating = zlib.decompressobj()
-            plain = inflating.decompress(packed[1:], LONGEST)
-            return plain if inflating.eof and not inflating.unused_data else None
+            inflater = zlib.decompressobj()
+            plain = inflater.decompress(packed[1:], LONGEST)
+            return plain if inflater.eof and not inflater.unused_data else None
         if packed[0] == SINGLE:
             return np.frombuffer(packed, "<f4", offset=1).astype("<f8").tobytes()
         return (np.frombuffer(packed, _WHOLE[packed[1]], offset=2) / _POWERS[packed[0]]).tobytes()

@@ -86,7 +86,7 @@ _AS_READ = f"CREATE TEMP VIEW decisions AS SELECT {_COLUMNS_AS_READ} FROM main.d
 
 
 def open_or_create(path: Path) -> sqlite3.Connection:
-    """Return a writing connection to a log, which is created atomically if missing or empty."""
+    """Return a connection that writes to a log, which is created atomically if missing or empty."""
     if not path.exists() or path.stat().st_size == 0:
         with closing(sqlite3.connect(":memory:")) as new:
             new.executescript(SCHEMA)
@@ -103,19 +103,15 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
     """Return a read-only connection; raise InputError if the file is missing."""
     if not path.is_file():
         folder = path.parent
-        problem = (
-            f"there is no {path.name} in it"
-            if folder.is_dir()
-            else "it is a file"
-            if folder.exists()
-            else "it is not there"
-        )
+        problem = "it does not exist" if not folder.exists() else "it is a file"
+        if folder.is_dir():
+            problem = f"there is no {path.name} in it"
         raise InputError(f"{folder} is not a folder of `onebit serve`: {problem}")
     # In a folder without write access SQLite cannot create the files that readers share; the log must then not be in use.
     alone = not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists()
     with as_log_errors(f"{path} cannot be read: "):
         connection = _connect(path, "ro&immutable=1" if alone else "ro", f"PRAGMA temp_store = MEMORY; {_AS_READ}")
-    connection.text_factory = _text
+    connection.text_factory = _decode_text
     return connection
 
 
@@ -131,7 +127,7 @@ def _connect(path: Path, mode: str, prepare: str) -> sqlite3.Connection:
     try:
         # The file may come from anywhere: nothing in its schema may run code, and damaged pages raise errors.
         connection.executescript("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;")
-        _check(connection, path)
+        _check_schema(connection, path)
         connection.create_function("unpack", 1, unpack, deterministic=True)
         connection.executescript(prepare)
     except BaseException:
@@ -140,30 +136,32 @@ def _connect(path: Path, mode: str, prepare: str) -> sqlite3.Connection:
     return connection
 
 
-def _check(connection: sqlite3.Connection, path: Path) -> None:
-    """Raise InputError if the file is no log of this version, DamagedLogError if its schema was altered.
+def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise InputError unless the file is a log of this version; DamagedLogError if its schema differs.
 
     An altered schema lacks a table, or has an additional view or another trigger.
     """
     application, version = (
-        int(connection.execute(f"PRAGMA {one}").fetchone()[0]) for one in ("application_id", "user_version")
+        int(value) for name in ("application_id", "user_version") for (value,) in connection.execute(f"PRAGMA {name}")
     )
     if application != APPLICATION:
-        raise InputError(f"{path} is not a log of `onebit serve`: its id is {application}, that of another program")
+        raise InputError(
+            f"{path} is not a log of `onebit serve`: its application id is {application}, that of another program"
+        )
     if version != VERSION:
-        raise InputError(f"{path}: the tables have version {version}, and this onebit knows version {VERSION}")
-    actual, expected = _schema(connection), _expected()
+        raise InputError(f"{path}: the tables have version {version}, but this onebit supports version {VERSION}")
+    actual, expected = _read_schema(connection), _expected_schema()
     for name in sorted(actual.keys() | expected.keys()):
         if actual.get(name) != expected.get(name):
-            how = "is missing" if name not in actual else "is not as it must be" if name in expected else "is too much"
+            fault = "is missing" if name not in actual else "is altered" if name in expected else "is unexpected"
             raise DamagedLogError(
-                f"{path} is not a log of `onebit serve`, or was altered: {name} {how} in its schema, and so nothing of it is "
-                "read; restore it from a backup"
+                f"{path} is not a log of `onebit serve`, or was altered: {name} {fault} in its schema, so it is not read; restore it "
+                "from a backup"
             )
 
 
-def _schema(connection: sqlite3.Connection) -> dict[str, tuple[str, str, str]]:
-    """Return the schema by name, without the statistics of ANALYZE, which only SQLite reads."""
+def _read_schema(connection: sqlite3.Connection) -> dict[str, tuple[str, str, str]]:
+    """Return type, table and SQL of every object by name, except the statistics that ANALYZE keeps."""
     rows = connection.execute("SELECT name, type, tbl_name, sql FROM sqlite_master").fetchall()
     return {
         str(name): (str(kind), str(table), " ".join(str(sql).split()))
@@ -173,21 +171,21 @@ def _schema(connection: sqlite3.Connection) -> dict[str, tuple[str, str, str]]:
 
 
 @cache
-def _expected() -> dict[str, tuple[str, str, str]]:
+def _expected_schema() -> dict[str, tuple[str, str, str]]:
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript(SCHEMA)
-        return _schema(connection)
+        return _read_schema(connection)
 
 
-def reason(error: Exception) -> str:
-    """Return why the log cannot be written or read, as a message."""
+def explain(error: Exception) -> str:
+    """Return a message that says why the log cannot be written or read."""
     name = getattr(error, "sqlite_errorname", "") or ""
     for start, meaning in (
         ("SQLITE_FULL", "the disk is full"),
         ("SQLITE_READONLY", "the disk or the file is read-only"),
         ("SQLITE_CANTOPEN", "the file cannot be opened"),
         (("SQLITE_BUSY", "SQLITE_LOCKED"), "another program holds a lock on it"),
-        ("SQLITE_IOERR", "the disk does not take it, or is full"),
+        ("SQLITE_IOERR", "the disk fails, or is full"),
         (DAMAGED, "the file is damaged"),
     ):
         if name.startswith(start):
@@ -202,7 +200,7 @@ def as_log_errors(prefix: str = "") -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         is_damaged = (getattr(error, "sqlite_errorname", None) or "").startswith(DAMAGED)
-        raise (DamagedLogError if is_damaged else LogError)(f"{prefix}{reason(error)}") from error
+        raise (DamagedLogError if is_damaged else LogError)(f"{prefix}{explain(error)}") from error
 
 
 class SqliteDatabase:
@@ -211,17 +209,17 @@ class SqliteDatabase:
     def __init__(self, path: Path) -> None:
         self.connection = connect_to_read(path)
 
-    def rows(self, query: str, values: Values = (), taken: Callable[[Iterator[Row]], list[Row]] = list) -> list[Row]:
-        """Return the rows of a query, or those that `taken` selects from an iterator over them."""
+    def rows(self, query: str, values: Values = (), take: Callable[[Iterator[Row]], list[Row]] = list) -> list[Row]:
+        """Return the rows of a query, or what `take` makes of an iterator over them."""
         with as_log_errors():
-            return taken(self.connection.execute(query, values))
+            return take(self.connection.execute(query, values))
 
     def close(self) -> None:
         self.connection.close()
 
 
-def _text(stored: bytes) -> str | bytes:
-    """Decode a text, or return its bytes if it is not valid UTF-8, since the disk has altered it."""
+def _decode_text(stored: bytes) -> str | bytes:
+    """Decode a text, or return its bytes if the disk has altered it so that it is not valid UTF-8."""
     try:
         return stored.decode()
     except UnicodeDecodeError:

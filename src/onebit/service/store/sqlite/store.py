@@ -21,7 +21,7 @@ from onebit.service.store.sqlite.appender import SqliteAppender, fill_log
 from onebit.service.store.sqlite.files import check_files, refuse_remains
 from onebit.service.store.sqlite.folder import lock_folder, refuse_network
 from onebit.service.store.sqlite.schema import FILE, SqliteDatabase, as_log_errors, connect_to_read
-from onebit.service.store.submission import Keys
+from onebit.service.store.submission import RowCounts
 from onebit.service.tokens import Tokens
 
 MOST_FAULTS = 100
@@ -50,7 +50,7 @@ class SqliteStore:
         self._lock = lock_folder(self._folder)
 
     def check(self) -> None:
-        """Raise if parts of the folder are missing; nothing is changed."""
+        """Raise DamagedLogError or InputError if parts of the folder are missing; nothing is changed."""
         check_files(self._path, self._folder / SNAPSHOTS)
         if self._path.exists() and self._path.stat().st_size:
             with closing(self.reader()) as reader:
@@ -64,7 +64,7 @@ class SqliteStore:
         """Return the faults that SQLite finds."""
         refuse_remains(self._path, self._folder / SNAPSHOTS)
         with closing(connect_to_read(self._path)) as connection, as_log_errors():
-            lines = [str(row[0]) for row in connection.execute(f"PRAGMA integrity_check({MOST_FAULTS})")]
+            lines = [str(line) for (line,) in connection.execute(f"PRAGMA integrity_check({MOST_FAULTS})")]
         return [] if lines == ["ok"] else [(FILE, " ".join(line.split())) for line in lines]
 
     def release(self) -> None:
@@ -78,16 +78,16 @@ class SqliteStore:
             os.close(self._lock)
             self._lock = None
 
-    def appender(self, committed: Callable[[int, Keys], None]) -> SqliteAppender:
-        """Return an appender; the database is created if missing. Readers find recent rows in memory."""
+    def appender(self, committed: Callable[[int, RowCounts], None]) -> SqliteAppender:
+        """Return an appender to the database, which is created if missing."""
         appender = SqliteAppender(self._path, committed, self.cache, self._soon)
-        for one in self._folder.glob(f"{FILE}*"):
-            match_folder_owner(one, self._folder)
+        for file in self._folder.glob(f"{FILE}*"):
+            match_folder_owner(file, self._folder)
         return appender
 
     def fill(self, tables: Iterable[tuple[str, Iterable[Sequence[Row]]]]) -> None:
         if self._path.exists():
-            raise InputError(f"{self._folder} has a log already: give a folder in which there is none")
+            raise InputError(f"{self._folder} already has a log: give a folder without one")
         fill_log(self._path, tables)
 
     def start(self) -> None:
