@@ -77,15 +77,14 @@ def _open_store(settings: Settings) -> tuple[Store, Tokens]:
         raise InputError(f"--token-file {settings.token_file} does not exist: `onebit token create` creates it")
     if settings.log is None and settings.data.exists() and not settings.data.is_dir():
         raise InputError(f"--data {settings.data} is a file, but must be a folder, or the name of a new one")
+    if settings.log is None and settings.closed.exists() and not settings.tokens.exists():
+        raise InputError(
+            f"the token file {settings.tokens} of {settings.data} is missing: restore it, create a new token, or "
+            f"remove {settings.closed} to let everybody on this machine in"
+        )
     store = store_at(settings.where)
     tokens = store.tokens(settings)
-    if not tokens.open:
-        if settings.log is None and not settings.tokens.exists():
-            raise InputError(
-                f"the token file {settings.tokens} of {settings.data} is missing: restore it, create a new token, or "
-                f"remove {settings.closed} to let everybody on this machine in"
-            )
-        tokens.listed()  # report a damaged file now, and not at the first request
+    tokens.listed()  # report a damaged file now, and not at the first request
     return store, tokens
 
 
