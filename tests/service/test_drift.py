@@ -121,5 +121,5 @@ def test_metrics_and_statistics_have_it(tmp_path: Path) -> None:
         site._runner.run(drifted(site.service))
         assert 'onebit_drift_alarms_total{task="fruit"} 1.0' in site.ask("GET", "/metrics").text
         (alarm,) = site.ask("GET", "/v1/tasks/fruit/stats").json()["drift"]["alarms"]
-        assert set(alarm) == {"seq", "time", "raised_at", "feedback", "since", "usual", "error"}
+        assert set(alarm) == {"seq", "time", "feedback", "since", "usual", "error"}
         assert (1000 < alarm["feedback"] < 1500, alarm["error"]) == (True, 1.0)

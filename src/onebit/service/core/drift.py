@@ -13,7 +13,6 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from onebit.auto.change_detector import NUMBERS, SUM, USUAL, detects, initial
 from onebit.errors import InputError
-from onebit.service.store.clock import rfc3339
 
 KEPT = 20  # last alarms
 LARGEST = 2**53
@@ -61,8 +60,7 @@ class DriftDetector:
 
     def summarize(self) -> dict[str, Any]:
         """Return the alarms in the form of `replies.DriftStats`."""
-        alarms = [{**one._asdict(), "raised_at": rfc3339(one.time)} for one in self.alarms]
-        return {"count": self.count, "alarms": alarms}
+        return {"count": self.count, "alarms": [alarm._asdict() for alarm in self.alarms]}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state for a snapshot."""

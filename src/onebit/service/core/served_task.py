@@ -11,7 +11,6 @@ from onebit.contract.validation import ClassName, join_names
 from onebit.service.core.follower import LogFollower
 from onebit.service.errors import InvalidError
 from onebit.service.replies import Task, Training
-from onebit.service.store.clock import rfc3339
 from onebit.service.store.reader import Reader
 from onebit.service.store.submission import Assumptions
 from onebit.service.task import TaskInfo, class_texts
@@ -103,9 +102,7 @@ def describe_task(served: ServedTask) -> Task:
         **{field: value for field, value in info.detail.items() if field not in ("seed", "version")},
         retired=info.retired,
         created=info.created_at,
-        created_at=rfc3339(info.created_at),
         deleted=info.deleted,
-        deleted_at=rfc3339(info.deleted),
         generation=info.generation,
         learnt=follower.replicas.learnt,
         position=follower.position,
