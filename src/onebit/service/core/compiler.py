@@ -41,7 +41,7 @@ class Compiler:
         return learner
 
     def _compile_apart(self, detail: dict[str, Any], classes: list[ClassName], inputs: Inputs) -> None:
-        """Compile the loops that are new to this machine, each in its own process; if one fails, `warm` compiles."""
+        """Compile the loops that are new to this machine, each in its own process; `warm` compiles what failed."""
         loops = needed_loops(check_learner(detail, classes, inputs), inputs)
         missing = [index for index, loop in enumerate(loops) if not is_compiled(*loop)]
         if not missing:

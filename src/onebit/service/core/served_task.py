@@ -116,9 +116,9 @@ def summarize_task(served: ServedTask, window: int, now: float) -> dict[str, Any
     There may be many classes.
     """
     info, follower = served.info, served.follower
-    seen = follower.statistics.summarize(window, now)
-    sure, risk = seen["certainty"], info.risk
-    kept = None if risk is None else overshoot(sure["heard"], sure["wrong"], risk)
+    statistics = follower.statistics.summarize(window, now)
+    sure, risk = statistics["certainty"], info.risk
+    excess = None if risk is None else overshoot(sure["heard"], sure["wrong"], risk)
     return {
         "task": info.name,
         "mode": info.mode,
@@ -127,6 +127,6 @@ def summarize_task(served: ServedTask, window: int, now: float) -> dict[str, Any
         "learnt": follower.replicas.learnt,
         "position": follower.position,
         "queue": follower.queue,
-        **seen,
-        "certainty": {**sure, "risk": risk, "overshoot": kept},
+        **statistics,
+        "certainty": {**sure, "risk": risk, "overshoot": excess},
     }

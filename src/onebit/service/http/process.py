@@ -21,7 +21,7 @@ from typing import Any
 import uvicorn
 
 from onebit.errors import InputError
-from onebit.service.core.threads import some_work
+from onebit.service.core.threads import is_work_running
 from onebit.service.http.app import App
 from onebit.service.http.guard import KEEP_ALIVE_S, LARGEST_HEAD, Connections, make_protocol
 from onebit.service.service import Service
@@ -64,7 +64,7 @@ def serve(settings: Settings) -> int:
             gc.set_threshold(GARBAGE)
             with asyncio.Runner(loop_factory=new_event_loop) as runner:
                 code = runner.run(_serve(settings, store, tokens, listening, started))
-    if some_work():  # otherwise Python would wait for the compiler, or crash
+    if is_work_running():  # otherwise Python would wait for the compiler, or crash
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
