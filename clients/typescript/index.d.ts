@@ -88,7 +88,6 @@ export interface DictFeatures {
 export interface DriftAlarm {
   seq: number;
   time: number;
-  raised_at: string | null;
   feedback: number;
   since: number;
   usual: number;
@@ -229,8 +228,7 @@ export interface Learners {
 /**
  * A decision in the log, with the latest feedback on it, if any. `seq` is its position in the log.
  *
- * `revised_time` is when its feedback was revised, or withdrawn if `right` is null. `decided_at`, `feedback_at` and `revised_at` are the
- * times as text.
+ * `revised_time` is when its feedback was revised, or withdrawn if `right` is null.
  */
 export interface LoggedDecision {
   id: string;
@@ -260,9 +258,6 @@ export interface LoggedDecision {
   complete: boolean;
   raw: number | null;
   sure: number | null;
-  decided_at: string | null;
-  feedback_at: string | null;
-  revised_at: string | null;
 }
 
 /** Decisions, newest first. */
@@ -450,8 +445,6 @@ export interface Task {
   retired: (string | number)[];
   sure: number | null;
   risk: number | null;
-  created_at: string | null;
-  deleted_at: string | null;
 }
 
 /** All tasks that the token may see. */

@@ -52,8 +52,6 @@ TASK = {
     "retired": [],
     "sure": None,
     "risk": None,
-    "created_at": "1970-01-01T00:00:01Z",
-    "deleted_at": None,
 }
 
 

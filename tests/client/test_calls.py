@@ -57,7 +57,7 @@ LOGGED = {
     "source": None,
     "shown": None,
     "shown_propensity": None,
-    **dict.fromkeys(("reward", "truth", "revised_time", "raw", "sure", "decided_at", "feedback_at", "revised_at")),
+    **dict.fromkeys(("reward", "truth", "revised_time", "raw", "sure")),
     "complete": False,
 }
 STATS: dict[str, Any] = {

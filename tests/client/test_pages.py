@@ -58,7 +58,7 @@ def test_what_the_pages_show_can_be_done(page: str, tmp_path: Path, capsys: pyte
     printed = capsys.readouterr().out.split("\n")
     if page == "docs/reference/service.md":
         assert (
-            "409 conflict decision 'mail-1' was said to be wrong before, and the first answer counts unless it is revised: give revise"
+            "409 conflict decision 'mail-1' was already reported as wrong, and the first feedback counts: give revise to replace it"
             in printed
         )
 

@@ -185,7 +185,7 @@ def test_creating_what_is_there(service: Process, talk: Callable[..., Any]) -> N
             handle = await client.create_task("same", 3, 2, learner=LEARNER, exploration_floor=floor)
             await client.create_task("same", 3, 2, learner=LEARNER, exploration_floor=floor, exist_ok=True)
             for given in ({}, {"exist_ok": True, "mode": "shadow"}):
-                with pytest.raises(ServiceError, match="there is a task 'same' already"):
+                with pytest.raises(ServiceError, match="there is already a task 'same'"):
                     await client.create_task("same", 3, 2, learner=LEARNER, **given)
             await handle.delete()
 
@@ -201,7 +201,7 @@ def test_numbers_of_every_kind_come_through_unchanged(service: Process, talk: Ca
         logged = await task.decisions(limit=50)
         assert [one.x for one in reversed(logged)] == X.tolist()
         assert [one.id for one in reversed(logged)] == [one.id for one in decided]
-        with pytest.raises(ServiceError, match="has 3 numbers, but must have 4"):
+        with pytest.raises(ServiceError, match="expected 4 numbers, got 3"):
             await task.decide([1, 2, 3])
         await task.delete()
 
@@ -209,9 +209,9 @@ def test_numbers_of_every_kind_come_through_unchanged(service: Process, talk: Ca
 
 
 REFUSED: list[tuple[Callable[[Any], Any], str]] = [
-    (lambda task: task.decide([1.0], sure=0.5, risk=0.5), "risk is there, and sure too"),
+    (lambda task: task.decide([1.0], sure=0.5, risk=0.5), "risk cannot be given together with sure"),
     (lambda task: task.decide([1.0], complete=1), "complete is 1, but must be true or false"),
-    (lambda task: task.feedback("a"), "right is missing, or a reward, or the truth"),
+    (lambda task: task.feedback("a"), "right, reward or truth is missing"),
     (lambda task: task.feedback("a", 1), "right is 1, but must be true or false"),
     (lambda task: task.feedback("a", True, reward=1.0), "give one of right, reward and truth"),
     (lambda task: task.feedback("a", reward=7), r"reward is 7.*, but .* \(reward - a\) / \(b - a\)"),
@@ -219,8 +219,8 @@ REFUSED: list[tuple[Callable[[Any], Any], str]] = [
     (lambda task: task.feedback("a", True, "b", "half"), "shown_propensity is 'half', but must be a number"),
     (lambda task: task.feedback("a", True, revise="yes"), "revise is 'yes', but must be true or false"),
     (lambda task: task.feedback_many(["a", "b"], [True, 0]), r"\[1\].right is 0, but must be true or false"),
-    (lambda task: task.feedback_many(["a", "b"], rewards=[0.5, None]), r"\[1\].right is missing, or a reward"),
-    (lambda task: task.feedback_many(["a"], [True], truths=[1]), r"\[0\].truth is there, and right too"),
+    (lambda task: task.feedback_many(["a", "b"], rewards=[0.5, None]), r"\[1\].right, reward or truth is missing"),
+    (lambda task: task.feedback_many(["a"], [True], truths=[1]), r"\[0\].truth cannot be given together with right"),
     (lambda task: task.forget(["a"], before=1.0), "give ids, or before"),
     (lambda task: task.forget(), "give ids, or before"),
 ]

@@ -134,12 +134,9 @@ def test_one_that_takes_too_long_is_given_up(
     assert all(gone(pid) for pid in pids(tmp_path / "mark"))
 
 
-@pytest.mark.parametrize("own_session", [True, False])
-def test_whoever_waits_hears_that_all_ends(
-    own_session: bool, call: Call, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_whoever_waits_hears_that_all_ends(call: Call, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     mark, answers = tmp_path / "mark", list[bool]()
-    some = CompilingProcesses(own_session=own_session)
+    some = CompilingProcesses()
 
     def asks() -> None:
         answers.append(some.call(call, "hang", mark, what="it"))
@@ -148,7 +145,7 @@ def test_whoever_waits_hears_that_all_ends(
     for one in asking:
         one.start()
     until(lambda: len(pids(mark)) == 2)
-    assert (os.getsid(pids(mark)[0]) == os.getsid(0)) is not own_session
+    assert os.getsid(pids(mark)[0]) != os.getsid(0)
     some.close()
     for one in asking:
         one.join(PATIENCE_S)

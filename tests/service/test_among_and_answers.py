@@ -142,7 +142,7 @@ def test_what_is_answered_and_logged(where: Where) -> None:
             assert await decided(service, "3", among=CLASSES) == everything
             others: list[dict[str, Any]] = [{}, {"among": ["a", "b"]}, {"among": ["a", "c"]}]
             for other in others:
-                with pytest.raises(ConflictError, match=r"was decided already, (among other classes|with another)"):
+                with pytest.raises(ConflictError, match=r"was already decided (among other classes|with another)"):
                     await decided(service, "1", **other)
             twice = [ask("9", among=["a"]), ask("9", among=["b"])]
             with pytest.raises(ConflictError, match="two different sets"):

@@ -147,7 +147,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "a short x": (
         sql(f"UPDATE decisions SET x = ? {FRUIT}", bytes(8)),
-        "x has another length than the 16 bytes of 2 numbers",
+        "x does not have the 16 bytes of 2 numbers",
     ),
     "no JSON": (sql("UPDATE decisions SET x = ? WHERE id = 's'", b'{"a": NaN}'), "x is not JSON"),
     "no object": (
@@ -228,7 +228,7 @@ def test_a_fault_as_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> No
     found = json.loads(capsys.readouterr().out)
     assert found["fine"] is False
     assert found["faults"] == [
-        {"where": "row 2 of decisions", "what": "x has another length than the 16 bytes of 2 numbers"},
+        {"where": "row 2 of decisions", "what": "x does not have the 16 bytes of 2 numbers"},
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -25,65 +26,62 @@ def detail(learner: str) -> dict[str, Any]:
     return {"learner": learner, "parameters": {}, "exploration_floor": 0.01, "seed": 1}
 
 
-@pytest.fixture
-def asked_for(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Inputs], Loops]:
-    """Which loops are asked for ahead, in which threads; nothing is compiled."""
-
-    def asked(learner: str, inputs: Inputs) -> Loops:
-        found: Loops = set()
-        both = threading.Barrier(2)
-
-        def note(rule: Rule, space: Any, loop: Any) -> None:
-            both.wait(60)  # two at a time
-            assert rule.name == learner
-            found.add((form_of(space), loop.__name__))
-
-        monkeypatch.setattr(compiler, "cores", lambda: 2)
-        monkeypatch.setattr(compiler, "loop_for", note)
-        compiler._compile_side_by_side(check_learner(detail(learner), CLASSES, inputs), inputs)
-        return found
-
-    return asked
+def needed(learner: str, inputs: Inputs) -> Loops:
+    """The loops that are asked for ahead; nothing is compiled."""
+    found = compiler.needed_loops(check_learner(detail(learner), CLASSES, inputs), inputs)
+    assert {rule.name for rule, _, _ in found} == {learner}
+    return {(form_of(space), loop.__name__) for _, space, loop in found}
 
 
 @pytest.mark.parametrize("inputs", [Inputs("numbers", 4), Inputs("text", hash_bits=8)], ids=["numbers", "text"])
-def test_all_that_a_task_needs_is_asked_for_side_by_side(
-    inputs: Inputs, asked_for: Callable[[str, Inputs], Loops], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    needed: Loops = set()
+def test_all_that_a_task_needs_is_asked_for(inputs: Inputs, monkeypatch: pytest.MonkeyPatch) -> None:
+    used: Loops = set()
 
     def note(rule: Rule, space: Any, *loop: Any) -> Any:
-        needed.add((form_of(space), loop[0].__name__ if loop else "stream"))
+        used.add((form_of(space), loop[0].__name__ if loop else "stream"))
         return loop_for(rule, space, *loop)
 
     for module in (model, loop_calls):
         monkeypatch.setattr(module, "loop_for", note)
     warm(build_learner(detail("banditron"), CLASSES, inputs), inputs)
-    assert needed
-    assert asked_for("banditron", inputs) == needed
+    assert used
+    assert needed("banditron", inputs) == used
 
 
-def test_the_forms_of_auto_that_rows_may_move_to(asked_for: Callable[[str, Inputs], Loops]) -> None:
+def test_the_forms_of_auto_that_rows_may_move_to() -> None:
     loops = ("stream", "lessons")
-    narrow = asked_for("auto", Inputs("numbers", 4))
+    narrow = needed("auto", Inputs("numbers", 4))
     assert narrow == {("auto dense", loop) for loop in loops}
-    wide = asked_for("auto", Inputs("numbers", LEAST_SPARSE))
+    wide = needed("auto", Inputs("numbers", LEAST_SPARSE))
     assert {form.split()[1] for form, _ in wide} == {"dense", "sparse"}
     assert len(wide) == 4
 
 
-def test_a_process_compiles_with_others_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Within its session: whoever ends it ends them."""
-    made = list[bool]()
+def test_each_loop_that_is_new_has_a_process_beside_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs, compiled = Inputs("numbers", LEAST_SPARSE), Loops()
+    both = threading.Barrier(2)
 
-    class Others(CompilingProcesses):
-        def __init__(self, *, own_session: bool) -> None:
-            super().__init__(own_session=own_session)
-            made.append(own_session)
+    class Processes(CompilingProcesses):
+        def call(self, function: Callable[..., Any], *arguments: Any, what: str) -> bool:
+            both.wait(60)  # two at a time
+            call, given = pickle.loads(pickle.dumps((function, arguments)))
+            call(*given)
+            return True
 
-    monkeypatch.setattr(compiler, "CompilingProcesses", Others)
-    monkeypatch.setattr(compiler, "cores", lambda: 16)
-    monkeypatch.setattr(compiler, "loop_for", lambda *given: None)
+    def note(rule: Rule, space: Any, loop: Any) -> None:
+        compiled.add((form_of(space), loop.__name__))
+
+    monkeypatch.setattr(compiler, "CompilingProcesses", Processes)
+    monkeypatch.setattr(compiler, "cores", lambda: 2)
+    monkeypatch.setattr(compiler, "loop_for", note)
+    monkeypatch.setattr(compiler, "is_compiled", lambda rule, space, loop: False)
+    compiler.Compiler(apart=True).learner(detail("auto"), CLASSES, inputs)
+    assert compiled == needed("auto", inputs)
+    assert len(compiled) == 4
+
+
+def test_no_process_is_started_for_what_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = Inputs("numbers", 4)
-    compiler._compile_side_by_side(check_learner(detail("banditron"), CLASSES, inputs), inputs)
-    assert made == [False]
+    compiler.Compiler(apart=False).learner(detail("banditron"), CLASSES, inputs)
+    monkeypatch.setattr(CompilingProcesses, "call", lambda *_, **__: pytest.fail("nothing is new"))
+    compiler.Compiler(apart=True).learner(detail("banditron"), CLASSES, inputs)

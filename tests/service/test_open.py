@@ -253,7 +253,7 @@ def test_what_contradicts_the_task_that_is_there_is_refused(where: Where) -> Non
         ({"classes": 2, "features": 2, "durable": "never"}, "durable is 'never', but must be 'always' or 'soon'"),
         ({"classes": 2, "features": {"kind": "numbers", "size": 2, "hash_bits": 4}}, "hash_bits is not known here"),
         ({"classes": 2, "features": "words"}, "features.kind is 'words', but must be one of 'numbers', 'dict', 'text'"),
-        ({"classes": 2, "features": 2, "sure": 0.5, "risk": 0.5}, "risk is there, and sure too"),
+        ({"classes": 2, "features": 2, "sure": 0.5, "risk": 0.5}, "risk cannot be given together with sure"),
         ({"classes": 2, "features": 2, "mode": "train"}, "mode is 'train', but must be"),
         ({"classes": ["a", "a"], "features": 2}, "a"),
         ({"classes": "ab", "features": 2}, "classes is 'ab', but must be a list of class names or their number"),
@@ -350,7 +350,7 @@ def test_the_same_id_is_the_same_decision(where: Where) -> None:
             ({"x": [1.0, 2.0]}, "among other classes"),
             ({"x": [1.0, 2.0], "among": ["a", "b"], "complete": True}, "with another complete"),
         ):
-            with pytest.raises(ConflictError, match=f"id 'one' was decided already, {sentence}"):
+            with pytest.raises(ConflictError, match=f"id 'one' was already decided {sentence}"):
                 task.decide(id="one", **other)
         twice = task.decide_many([[3.0, 1.0], [3.0, 1.0]], ids=["two", "two"])
         assert twice[0] == twice[1]
@@ -385,8 +385,8 @@ def test_what_is_refused_changes_nothing(where: Where, tmp_path: Path) -> None:
             (lambda: task.decide_many([[1.0, 2.0], [1.0]]), OnebitError, "row 1|2"),
             (lambda: task.decide_many([[1.0, 2.0]], ids=["a", "b"]), InputError, "2 ids for 1 rows"),
             (lambda: task.feedback("two", right=True), NotFoundError, "there is no decision 'two'"),
-            (lambda: task.feedback("one", right=True), ConflictError, "said to be worth 0.5 before"),
-            (lambda: task.feedback("one"), InvalidError, "right is missing"),
+            (lambda: task.feedback("one", right=True), ConflictError, "already reported as worth 0.5"),
+            (lambda: task.feedback("one"), InvalidError, "right, reward or truth is missing"),
             (lambda: task.feedback("one", right=no_bool), InvalidError, "right is 'yes', but must be true or false"),
             (lambda: task.feedback("one", truth="z", revise=True), InvalidError, "truth: got 'z', but the classes are"),
             (
@@ -396,7 +396,7 @@ def test_what_is_refused_changes_nothing(where: Where, tmp_path: Path) -> None:
             ),
             (lambda: task.feedback(no_text, right=True), InvalidError, "id is 7"),
             (lambda: task.feedback_many(["one"], right=[True, False]), InputError, "2 answers for 1 decisions"),
-            (lambda: task.change(remove_classes=["a", "b"]), InvalidError, "two at least must be left"),
+            (lambda: task.change(remove_classes=["a", "b"]), InvalidError, "at least two must remain"),
             (lambda: task.change(colour="red"), InvalidError, "colour"),
             (lambda: task.export(tmp_path / "x", no_format), InputError, "format is 'xml'"),
         ):

@@ -188,7 +188,7 @@ def test_rows_that_wait_for_the_disk_when_one_is_closed(tmp_path: Path, monkeypa
         folder_of(fruit).leader.stop()
         nuts.feedback(nuts.decide([1.0, 2.0], id="one"), right=True)
         Failing(fruit, 1, False, monkeypatch)
-        with pytest.raises(UnavailableError, match="2 rows wait for the disk and are tried again"):
+        with pytest.raises(UnavailableError, match="2 rows are waiting for the disk and will be retried"):
             nuts.close()
         fruit.decide([1.0, 2.0], id="one")
     with opened(folder, "nuts") as nuts:

@@ -131,13 +131,13 @@ def test_what_there_is_to_revise(where: Where) -> None:
             for identity in "ab":
                 await decided(service, identity)
             assert await said(service, revise("a", True), revise("a", True)) == ["accepted", "duplicate"]
-            with pytest.raises(ConflictError, match="no feedback that could be withdrawn") as caught:
+            with pytest.raises(ConflictError, match="no feedback to withdraw") as caught:
                 await service.feedback("fruit", [withdrawal("b")])
             assert caught.value.field == "withdraw"
             with pytest.raises(NotFoundError, match="'z'"):
                 await service.feedback("fruit", [withdrawal("z")])
             many = [revise("a", False), withdrawal("b"), withdrawal("z"), hint("b")]
-            with pytest.raises(InvalidError, match=r"^\[1\]\.id is 'b', which is there more than once"):
+            with pytest.raises(InvalidError, match=r"^\[1\]\.id is 'b', which occurs more than once"):
                 await service.feedback("fruit", many, single=False)
             answers = await service.feedback("fruit", [*many[:1], *many[2:]], single=False)
             assert [one["status"] for one in answers] == ["revised", "unknown", "accepted"]

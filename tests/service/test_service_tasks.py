@@ -567,7 +567,7 @@ def test_a_training_that_ends_the_service_again_and_again_is_given_up(
             training = service.task("fruit").training
             assert training is not None
             assert training.error is not None
-            assert training.error.startswith("its training was begun 5 times")
+            assert training.error.startswith("its training was started 5 times")
             assert service.task("fruit").learner == "banditron"
         async with service_in(where) as service:
             assert service.task("fruit").training is None
@@ -659,7 +659,7 @@ def test_there_are_only_so_many_tasks(where: Where) -> None:
             made = [outcome(service.create(new_task(name))) for name in ("a", "b", "c")]  # at the same time
             found = await asyncio.gather(*made)
             assert [type(one).__name__ for one in found] == ["Task", "Task", "ConflictError"]
-            assert "2 tasks, which are the most (--max-tasks)" in str(found[2])
+            assert "2 tasks, the maximum (--max-tasks)" in str(found[2])
             await service.delete("a")
             await service.create(new_task("c"))
         async with service_in(where, max_tasks=1) as service:  # those that are there stay
@@ -675,7 +675,7 @@ def test_a_token_creates_only_so_many_tasks(where: Where) -> None:
             made = [outcome(service.create(new_task(name), "t1")) for name in ("a", "b", "c")]  # at the same time
             found = await asyncio.gather(*made)
             assert [type(one).__name__ for one in found] == ["Task", "Task", "ConflictError"]
-            assert "created 2 tasks, which are the most (--max-tasks-per-token)" in str(found[2])
+            assert "created 2 tasks, the maximum (--max-tasks-per-token)" in str(found[2])
             await service.create(new_task("d"), "t2")  # others, and a service without tokens, are counted apart
             await service.create(new_task("e"))
         async with service_in(where, max_tasks_per_token=2) as service:  # the log knows it after a restart
@@ -694,7 +694,7 @@ def test_what_takes_too_much_memory_is_refused_before_it_is_made(where: Where) -
         async with service_in(where) as service:
             refused = await outcome(service.create(new_task(**LARGE)))
             assert isinstance(refused, InvalidError)
-            assert "would take 8,704 MiB of memory, and 1,024 are the most for a task (--max-task-memory)" in str(
+            assert "would take 8,704 MiB of memory, but a task may take at most 1,024 (--max-task-memory)" in str(
                 refused
             )
             assert refused.field == "features"

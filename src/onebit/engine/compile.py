@@ -66,12 +66,16 @@ def loop_for(rule: Rule, space: Any, loop: Callable[..., int] = stream) -> Loop:
 
     The space is an instance, of which only the type and the dtype matter.
     """
-    key = (loop, rule.record, form_of(space), str(space.weights.dtype))
+    key = _loop_key(rule, space, loop)
     if key not in _loops:
         with _of_loops.setdefault(key, threading.Lock()):
             if key not in _loops:
                 _loops[key] = _build(rule, space, loop)
     return _loops[key]
+
+
+def _loop_key(rule: Rule, space: Any, loop: Callable[..., int]) -> tuple[Any, ...]:
+    return loop, rule.record, form_of(space), str(space.weights.dtype)
 
 
 @contextmanager
@@ -119,9 +123,9 @@ def spaces_of(rule: Rule) -> list[type[Space]]:
     return [kind for kind in vars(module).values() if isinstance(kind, type) and issubclass(kind, Space)]
 
 
-def is_compiled(rule: Rule, space: Any) -> bool:
+def is_compiled(rule: Rule, space: Any, loop: Callable[..., int] = stream) -> bool:
     """Return True if using this pair now needs no compilation."""
-    return holds_code(cache_folder(rule, space))
+    return _loop_key(rule, space, loop) in _loops or holds_code(cache_folder(rule, space, loop))
 
 
 def _build(rule: Rule, space: Any, loop: Callable[..., int]) -> Loop:

@@ -40,8 +40,7 @@ class CompilingProcesses:
     In sessions of their own, the processes do not receive Ctrl-C, and end with everything they have started.
     """
 
-    def __init__(self, *, own_session: bool = True) -> None:
-        self._own_session = own_session
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._running: set[subprocess.Popen[bytes]] = set()
         self.is_closed = False
@@ -80,7 +79,7 @@ class CompilingProcesses:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
-                start_new_session=self._own_session,
+                start_new_session=True,
             )
             self._running.add(process)
         with process:  # waits for the process and closes its pipes
@@ -95,10 +94,7 @@ class CompilingProcesses:
 
     def _kill(self, process: subprocess.Popen[bytes]) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):  # the process or its session has ended already
-            if self._own_session:
-                os.killpg(process.pid, signal.SIGKILL)
-            else:
-                process.kill()
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from onebit.errors import OnebitError
 from onebit.service.core.compiler import Compiler
 from onebit.service.core.follower import LogFollower
-from onebit.service.core.plan import finished
+from onebit.service.core.plan import wait_until_done
 from onebit.service.core.replicas import Replicas
 from onebit.service.core.served_task import ServedTask, describe_task
 from onebit.service.core.statistics import Statistics
@@ -39,17 +39,17 @@ from onebit.service.store.submission import UNREAD, Assumptions, Submission
 from onebit.service.task import TaskInfo, blame_field
 
 LOG = logging.getLogger("onebit.service")
-WRITING_S = 0.1  # between checks whether a snapshot is written
+POLL_S = 0.1  # between checks whether a snapshot has been written
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def administered(
+def run_to_completion(
     work: Callable[Concatenate[TaskAdmin, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[TaskAdmin, P], Coroutine[Any, Any, T]]:
-    """Let a change be carried out to its end even if the caller stops waiting, so that it is never half on disk.
+    """Complete a change even if the caller stops waiting, so that it is never half on disk.
 
-    It is repeated if another node has made a change that this node did not know.
+    Repeat it if another node has made a change that this node did not know.
     """
 
     @functools.wraps(work)
@@ -79,15 +79,15 @@ class TaskAdmin(PeerChanges):
 
     # --- changes of this node ----------------------------------------------------------------------------------------
 
-    @administered
+    @run_to_completion
     async def create(self, new: NewTask, token: str | None = None) -> Task:
         """Create a task and compile what it needs."""
-        if any(new.name in taken for taken in (self.served, self._creating, self.damaged)):
-            raise ConflictError(f"there is a task {new.name!r} already", "name")
+        if new.name in {*self.served, *self._creating, *self.damaged}:
+            raise ConflictError(f"there is already a task {new.name!r}", "name")
         most = self.settings.max_tasks
         if len(self.served) + len(self._creating) >= most:
             raise ConflictError(
-                f"there are {most:,} tasks, which are the most (--max-tasks): delete one that is done with"
+                f"there are {most:,} tasks, the maximum (--max-tasks): delete one that is no longer needed"
             )
         self._creating[new.name] = token
         try:
@@ -100,15 +100,15 @@ class TaskAdmin(PeerChanges):
     async def _refuse_token(self, token: str, name: str) -> None:
         """Raise ConflictError if a token has created too many tasks, counting those being created before this one."""
         async with self._changing:  # so that no task is both in the log and being created
-            made = await self.inquiry.read(lambda reader: reader.count_tasks(token))
+            count = await self.inquiry.read(lambda reader: reader.count_tasks(token))
         allowed = self.settings.max_tasks_per_token
-        for other, creator in self._creating.items():
-            if other == name:
+        for task, creator in self._creating.items():
+            if task == name:
                 break
-            made += creator == token
-        if made >= allowed:
+            count += creator == token
+        if count >= allowed:
             raise ConflictError(
-                f"this token has created {allowed:,} tasks, which are the most (--max-tasks-per-token): delete one that is done with"
+                f"this token has created {allowed:,} tasks, the maximum (--max-tasks-per-token): delete one that is no longer needed"
             )
 
     async def _create(self, new: NewTask, token: str | None) -> ServedTask:
@@ -133,14 +133,14 @@ class TaskAdmin(PeerChanges):
         _log_change(info.name, "created", token)
         return served
 
-    @administered
+    @run_to_completion
     async def change(self, name: str, change: Change, token: str | None = None) -> Task:
         """Change a task; return once new classes can be played."""
-        served, given = self.find(name), requested_changes(change)
-        if given:
+        served, detail = self.find(name), requested_changes(change)
+        if detail:
             async with self.change_of(served) as assumptions:
                 await in_thread(check_change, served, change, self.settings.max_task_memory)
-                seq = await self.log_change(served, assumptions, "changed", given, token)
+                seq = await self.log_change(served, assumptions, "changed", detail, token)
             await self.progress.until(lambda: served.has_followed(seq))
         return describe_task(served)
 
@@ -155,7 +155,7 @@ class TaskAdmin(PeerChanges):
                 raise NotFoundError(f"there is no task {served.info.name!r} any more")
             yield served.assumptions
 
-    @administered
+    @run_to_completion
     async def delete(self, name: str, token: str | None = None) -> Task | QuarantinedTask:
         """Delete a task, even a quarantined one: its rows stay in the log, and its name becomes free."""
         if name not in self.damaged:
@@ -173,7 +173,7 @@ class TaskAdmin(PeerChanges):
         _log_change(name, "deleted", token)
         return QuarantinedTask(name=name, reason=damaged.reason)
 
-    @administered
+    @run_to_completion
     async def switch(self, name: str, new: NewLearner, token: str | None = None) -> Task:
         """Train another learner from the log beside the current one; it takes over once it has caught up.
 
@@ -188,56 +188,56 @@ class TaskAdmin(PeerChanges):
             self.trainers.begin(served, request, token)
         return describe_task(served)
 
-    @administered
-    async def forget(self, name: str, asked: ForgetOrder, token: str | None = None) -> dict[str, Any]:
+    @run_to_completion
+    async def forget(self, name: str, order: ForgetOrder, token: str | None = None) -> dict[str, Any]:
         """Delete decisions of a task from the log, and unlearn them if the learner's state contains rows.
 
         Return the reply in the form of `replies.ForgetReply`.
         """
-        if (asked.ids is None) is (asked.before is None):
-            raise InvalidError("give ids, or before, and one of them", "ids")
+        if (order.ids is None) is (order.before is None):
+            raise InvalidError("give either ids or before", "ids")
         served = self.find(name)
         with self._reading(served):
             async with self.change_of(served):
                 served.forgetting = True
                 try:
-                    found, base = await self._delete_decisions(served, asked, token)
+                    forgotten, base = await self._delete_decisions(served, order, token)
                 finally:
                     self._clear_cache(served)
                     served.forgetting = False
         follower = served.follower
-        if found.rows:
-            await self.progress.until(lambda: served.has_followed(found.seq))
+        if forgotten.rows:
+            await self.progress.until(lambda: served.has_followed(forgotten.seq))
             while follower.writing:  # the snapshot being written may predate the change
-                await asyncio.sleep(WRITING_S)
-            await asyncio.to_thread(follower.snapshots.remove_before, found.seq)
+                await asyncio.sleep(POLL_S)
+            await asyncio.to_thread(follower.snapshots.remove_before, forgotten.seq)
             await self.progress.until(lambda: follower.revised_from is None or follower.failing is not None)
-        return build_reply(found.decisions, base, await self._erase())
+        return build_reply(forgotten.decisions, base, await self._erase())
 
     async def _delete_decisions(
-        self, served: ServedTask, asked: ForgetOrder, token: str | None
+        self, served: ServedTask, order: ForgetOrder, token: str | None
     ) -> tuple[Forgotten, Base | None]:
         """Delete decisions from the log; return what was deleted, and the learner state that stays, if any."""
         now, info = self.clock.now(), served.info
         while True:
-            judged = info.last_change
-            order = await in_thread(plan_forgetting, self.store, info, asked)
-            if order is None:
+            planned_at = info.last_change
+            plan = await in_thread(plan_forgetting, self.store, info, order)
+            if plan is None:
                 return Forgotten(0, 0, 0), None
             with contextlib.suppress(UnseenRowsError):  # feedback on them was being written when this began
                 async with self._changing:
-                    if info.last_change != judged:
+                    if info.last_change != planned_at:
                         continue
                     refuse_training(info)
                     known = self._known_change
-                    found = await in_thread(
+                    forgotten = await in_thread(
                         self.core.commits.run,
-                        lambda appender: appender.forget(order, now, token, known),  # noqa: B023
+                        lambda appender: appender.forget(plan, now, token, known),  # noqa: B023
                     )
-                    self._last_change = found.seq
-                    kept = {"base": None if order.base is None else order.base.position}
-                    info.apply(found.seq, now, "changed", {"forgotten": kept})
-                return found, order.base
+                    self._last_change = forgotten.seq
+                    base = {"base": None if plan.base is None else plan.base.position}
+                    info.apply(forgotten.seq, now, "changed", {"forgotten": base})
+                return forgotten, plan.base
 
     @property
     def _known_change(self) -> int | None:
@@ -271,7 +271,7 @@ class TaskAdmin(PeerChanges):
         submission = Submission(task, assumptions._replace(any_change=self._known_change))
         submission.changes.append(ChangeRow(0, task, self.clock.now(), kind, json.dumps(detail), token))
         self.core.commits.submit(submission)
-        await finished(submission)
+        await wait_until_done(submission)
         self._last_change = submission.changes[0].seq
         return submission.changes[0]
 
@@ -279,7 +279,7 @@ class TaskAdmin(PeerChanges):
         """Erase the remains of forgotten decisions where the log is kept; return False if that failed."""
         return await in_thread(self.core.commits.run, lambda appender: appender.erase())
 
-    # --- what falls to the leader ------------------------------------------------------------------------------------
+    # --- work of the leader ------------------------------------------------------------------------------------
 
     async def erase(self) -> None:
         """Erase remains of forgotten decisions that a node could not erase before it ended."""
@@ -288,5 +288,5 @@ class TaskAdmin(PeerChanges):
 
 
 def _log_change(name: str, kind: str, token: str | None) -> None:
-    about = {"event": f"task-{kind}", "task": name, "token_id": token}
-    LOG.info(f"task {name}: {kind}", extra=about)
+    extra = {"event": f"task-{kind}", "task": name, "token_id": token}
+    LOG.info(f"task {name}: {kind}", extra=extra)

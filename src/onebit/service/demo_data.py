@@ -1,4 +1,4 @@
-"""Items of known data sets, for the page on which a person tries a task."""
+"""Items of known data sets, for the page on which people try a task."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ def require_items(name: str, features: dict[str, Any], classes: list[ClassName])
     data = _read(name)
     if features["kind"] != "numbers" or data.X.shape[1] != features["size"]:
         raise InvalidError(
-            f"items {name!r} are rows of {data.X.shape[1]} numbers, and features asks for others", "items"
+            f"items {name!r} have {data.X.shape[1]} numbers per row, which features does not match", "items"
         )
-    texts = {str(one) for one in classes}
-    missing = [one for one in data.classes if str(one) not in texts]
+    texts = {str(name) for name in classes}
+    missing = [name for name in data.classes if str(name) not in texts]
     if missing:
-        raise InvalidError(f"items {name!r} have the class {missing[0]!r}, which is not among the classes", "items")
+        raise InvalidError(f"items {name!r} have the class {missing[0]!r}, which is missing in classes", "items")
 
 
 def read_item(name: str, number: int, classes: list[ClassName]) -> dict[str, Any]:
     """Return an item of a data set, with its class under the task's name for it."""
     data = _read(name)
     if number >= data.rows:
-        raise NotFoundError(f"there are {data.rows} items, so number must be below that", "number")
-    called = {str(one): one for one in classes}
-    truth = called[str(data.classes[int(data.y[number])])]
+        raise NotFoundError(f"number: expected less than {data.rows}, the number of items", "number")
+    names = {str(name): name for name in classes}
+    truth = names[str(data.classes[int(data.y[number])])]
     return {
         "number": number,
         "of": data.rows,
@@ -44,13 +44,13 @@ def read_item(name: str, number: int, classes: list[ClassName]) -> dict[str, Any
 
 @cache
 def _read(name: str) -> Dataset:
-    """Return a data set that onebit knows; other names are refused, so that no request can name a file on this machine."""
+    """Return a known data set; refuse other names, so that no request can name a file on this machine."""
     if name not in real.REAL:
         raise InvalidError(f"there are no items {name!r}; {nearest(name, real.REAL)}", "items")
     try:
         data = real.load(name)
     except OnebitError as error:
-        raise InvalidError(f"items {name!r} cannot be had: {error}", "items") from None
+        raise InvalidError(f"items {name!r} cannot be loaded: {error}", "items") from None
     if not isinstance(data.X, np.ndarray):
         raise InvalidError(f"items {name!r} are sparse rows, which cannot be shown", "items")
     return data

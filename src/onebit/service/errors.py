@@ -10,7 +10,7 @@ from onebit.errors import OnebitError, nearest, truncate
 MOST_IN_SENTENCE = 600  # characters
 KEPT = 150  # characters kept at each end of a longer message
 
-UNKNOWN = "nobody knows whether this was done: send it again, with the same id"
+UNKNOWN = "it is unknown whether this was done: send it again with the same id"
 
 
 class RequestError(OnebitError):
@@ -61,9 +61,9 @@ class UnknownTaskError(NotFoundError):
         self._name = name
         self._known = known
 
-    def seen(self, sees: Callable[[str], bool]) -> NotFoundError:
+    def with_suggestion(self, is_visible: Callable[[str], bool]) -> NotFoundError:
         """Return an error that suggests a similar name among the tasks that the caller may see."""
-        return NotFoundError(f"{self.message}; {nearest(self._name, filter(sees, self._known))}")
+        return NotFoundError(f"{self.message}; {nearest(self._name, filter(is_visible, self._known))}")
 
 
 class MethodNotAllowedError(RequestError):

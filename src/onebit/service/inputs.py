@@ -70,31 +70,31 @@ class Inputs:
             return ParsedX(stored, stored)
         if self.kind == "text":
             if not isinstance(x, str):
-                raise InvalidError(f"{field} is {_named(x)}, but must be {_WANTED[self.kind]}", field)
+                raise InvalidError(f"{field}: expected {_WANTED[self.kind]}, got {_describe(x)}", field)
             if not is_storable(x):
                 raise InvalidError(f"{field}: expected a text of Unicode characters without NUL", field)
-            kept = x.encode()
-            _refuse_bytes(kept, field, most)
+            stored = x.encode()
+            _refuse_bytes(stored, field, most)
             # A word takes at least two bytes, with its separator. Words are counted as a learner splits them.
-            words = WORD.finditer(x.lower()) if len(kept) > 2 * most else iter(())
+            words = WORD.finditer(x.lower()) if len(stored) > 2 * most else iter(())
             if next(itertools.islice(words, most, None), None) is not None:
-                raise TooLargeError(f"{field} has more than {most:,} words, the most that a text may have", field)
-            return ParsedX(x, kept)
+                raise TooLargeError(f"{field} has more than {most:,} words, the maximum of a text", field)
+            return ParsedX(x, stored)
         if not isinstance(x, dict):
-            raise InvalidError(f"{field} is {_named(x)}, but must be {_WANTED[self.kind]}", field)
+            raise InvalidError(f"{field}: expected {_WANTED[self.kind]}, got {_describe(x)}", field)
         if len(x) > most:
-            raise TooLargeError(f"{field} has {len(x):,} names, and {most:,} are the most", field)
+            raise TooLargeError(f"{field}: expected at most {most:,} names, got {len(x):,}", field)
         try:
             ordered = {name: x[name] for name in sorted(x)}
-            kept = orjson.dumps(ordered)
+            stored = orjson.dumps(ordered)
         except (TypeError, orjson.JSONEncodeError) as error:
-            raise InvalidError(f"{field} cannot be kept: {error}", field) from None
+            raise InvalidError(f"{field} cannot be stored: {error}", field) from None
         if not (_NUMBERS.issuperset(map(type, ordered.values())) and all(map(math.isfinite, ordered.values()))):
-            raise InvalidError(f"{field} is not {_WANTED[self.kind]}, with numbers that are finite", field)
-        if b"\\u0000" in kept and not all(map(is_storable, x)):
-            raise InvalidError(f"{field} has a name with NUL in it, which no log keeps", field)
-        _refuse_bytes(kept, field, most)
-        return ParsedX(ordered, kept)
+            raise InvalidError(f"{field}: expected {_WANTED[self.kind]}, with finite numbers only", field)
+        if b"\\u0000" in stored and not all(map(is_storable, x)):
+            raise InvalidError(f"{field}: a name must not contain NUL", field)
+        _refuse_bytes(stored, field, most)
+        return ParsedX(ordered, stored)
 
     def _parse_numbers(self, x: Any, field: str) -> bytes:
         if isinstance(x, np.ndarray) and x.dtype is _DOUBLE and x.ndim == 1:
@@ -102,38 +102,38 @@ class Inputs:
         elif isinstance(x, list):
             count, stored = len(x), b""
         else:
-            raise InvalidError(f"{field} is {_named(x)}, but must be a list of {self.size} numbers", field)
+            raise InvalidError(f"{field}: expected a list of {self.size} numbers, got {_describe(x)}", field)
         if count != self.size:
-            raise InvalidError(f"{field} has {count} numbers, but must have {self.size}", field)
+            raise InvalidError(f"{field}: expected {self.size} numbers, got {count}", field)
         try:
             return stored or self._numbers.pack(*x)
         except struct.error:
-            raise InvalidError(f"{field} is {brief(x)}, but must be a list of {self.size} numbers", field) from None
+            raise InvalidError(f"{field}: expected a list of {self.size} numbers, got {brief(x)}", field) from None
 
     def read(self, stored: Sequence[bytes]) -> list[Any]:
         """Return stored values, decoded and validated, for `stack` and `to_json`.
 
         Raise ValueError if one is invalid, since the disk may have corrupted it.
         """
-        if not all(type(one) is bytes for one in stored):
-            raise ValueError("is no bytes")
+        if not all(type(x) is bytes for x in stored):
+            raise ValueError("is not bytes")
         if self.kind == "numbers":
             width = self._numbers.size
-            if any(len(one) != width for one in stored):
-                raise ValueError(f"has another length than the {width} bytes of {self.size} numbers")
+            if any(len(x) != width for x in stored):
+                raise ValueError(f"does not have the {width} bytes of {self.size} numbers")
             if not np.isfinite(decode_numbers(b"".join(stored))).all():
                 raise ValueError("has a number that is not finite")
             return list(stored)
         if self.kind == "text":
             try:
-                return [one.decode() for one in stored]
+                return [x.decode() for x in stored]
             except UnicodeDecodeError:
                 raise ValueError("is not a text in UTF-8") from None
         try:
-            read = [orjson.loads(one) for one in stored]
+            read = [orjson.loads(x) for x in stored]
         except orjson.JSONDecodeError:
             raise ValueError("is not JSON") from None
-        if not all(type(one) is dict and _NUMBERS.issuperset(map(type, one.values())) for one in read):
+        if not all(type(x) is dict and _NUMBERS.issuperset(map(type, x.values())) for x in read):
             raise ValueError(f"is not {_WANTED[self.kind]}")
         return read
 
@@ -169,15 +169,15 @@ def encode_indices(places: Sequence[int]) -> bytes:
     return np.array(places, dtype=_CLASS).tobytes()
 
 
-def _refuse_bytes(kept: bytes, field: str, most: int) -> None:
-    if len(kept) > LONGEST * most:
+def _refuse_bytes(stored: bytes, field: str, most: int) -> None:
+    if len(stored) > LONGEST * most:
         raise TooLargeError(
-            f"{field} has {len(kept):,} bytes, and {LONGEST * most:,} are the most: {LONGEST} for each of {most:,} names or words",
+            f"{field}: expected at most {LONGEST * most:,} bytes ({LONGEST} for each of {most:,} names or words), got {len(stored):,}",
             field,
         )
 
 
-def _named(x: object) -> str:
+def _describe(x: object) -> str:
     """Describe x in terms of JSON, or by its value if it has no JSON type."""
     names = {list: "a list", str: "a text", dict: "an object"}
     return next((name for kind, name in names.items() if isinstance(x, kind)), brief(x))

@@ -1,4 +1,4 @@
-"""Changes of tasks that other nodes have written to a shared log, applied here."""
+"""Application of changes that other nodes have written to a shared log."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TAIL_S = 0.01
 
 
 class PeerChanges(TaskViews):
-    """Keeps the served tasks as other nodes have changed them, on the event loop of a service."""
+    """Applies changes of other nodes to the served tasks, on the event loop of a service."""
 
     core: ServingCore  # set, like `progress`, when the service starts
     progress: Progress
@@ -42,33 +42,33 @@ class PeerChanges(TaskViews):
         self._next_task = 1
         self._last_change = 0  # seq of the last change applied here
         self._changing = asyncio.Lock()  # changes are applied one at a time, also those of this node
-        self._hearing: set[asyncio.Task[bool]] = set()
+        self._pending_reads: set[asyncio.Task[bool]] = set()
 
     async def prepare_retry(self, error: Exception, served: ServedTask | None = None) -> None:
-        """Read what other nodes have changed if work may have failed for that; otherwise raise what its caller is told."""
+        """Read changes of other nodes if they may be why work failed; otherwise raise the error for its caller."""
         may_pass = isinstance(error, ConflictError | InvalidError | NotFoundError | StaleError)
         if not (may_pass and await self.apply_peer_changes()) and not isinstance(error, StaleError):
             raise self.describe_failure(error, served) from None
 
     async def discover(self, name: str) -> None:
-        """Read changes of other nodes before a caller is told that a task does not exist."""
+        """Read changes of other nodes, which may have created a task that is unknown here."""
         if name not in self.served and name not in self.damaged:
             await self.apply_peer_changes()
 
     def apply_peer_changes_soon(self) -> None:
         """Apply changes made by other nodes as soon as possible; if that fails, the next change or request tries again."""
 
-        def note_end(hearing: asyncio.Task[bool]) -> None:
-            self._hearing.discard(hearing)
-            error = None if hearing.cancelled() else hearing.exception()
+        def note_end(pending: asyncio.Task[bool]) -> None:
+            self._pending_reads.discard(pending)
+            error = None if pending.cancelled() else pending.exception()
             if error is not None:
                 trace = None if isinstance(error, UnavailableError) else error
                 about = {"event": "changes-unread"}
                 LOG.warning(f"changes of other nodes cannot be read now: {error}", extra=about, exc_info=trace)
 
-        hearing = asyncio.create_task(self.apply_peer_changes())
-        self._hearing.add(hearing)
-        hearing.add_done_callback(note_end)
+        pending = asyncio.create_task(self.apply_peer_changes())
+        self._pending_reads.add(pending)
+        pending.add_done_callback(note_end)
 
     async def apply_peer_changes(self) -> bool:
         """Apply changes made by other nodes; return True if there were any."""
@@ -78,27 +78,27 @@ class PeerChanges(TaskViews):
         async with self._changing:
             try:
                 for change in await self.inquiry.run(lambda reader: reader.changes_after(self._last_change)):
-                    await self._take(change)
+                    await self._apply_peer_change(change)
                     self._last_change = change.seq
             except LogError as error:
                 raise UnavailableError(f"the log cannot be read: {error}") from None
             return self._last_change != before
 
-    async def _take(self, change: ChangeRow) -> None:
+    async def _apply_peer_change(self, change: ChangeRow) -> None:
         """Apply a change made by another node."""
         seq, task, when, kind, stored, _ = change
         self._next_task = max(self._next_task, task + 1)
         served = self.core.learner_thread.tasks.get(task)
-        aside = next((name for name, damaged in self.damaged.items() if damaged.number == task), None)
+        damaged_name = next((name for name, damaged in self.damaged.items() if damaged.number == task), None)
         try:
             detail = read_detail(kind, stored)
             if kind == "created":
-                await self._take_created(seq, TaskInfo.created(seq, task, when, detail))
+                await self._serve_created(seq, TaskInfo.created(seq, task, when, detail))
             elif served is not None:
                 self._apply(served, seq, when, kind, detail)
                 self.trainers.take_change(served, kind, detail)
-            elif aside is not None and kind == "deleted":
-                del self.damaged[aside]
+            elif damaged_name is not None and kind == "deleted":
+                del self.damaged[damaged_name]
         except LogError:
             raise
         except Exception as error:
@@ -107,7 +107,7 @@ class PeerChanges(TaskViews):
             self.core.learner_thread.tasks.pop(task, None)
             self.damaged[name] = DamagedTask(task, name, quarantine(name, error, seq), False)
 
-    async def _take_created(self, seq: int, info: TaskInfo) -> None:
+    async def _serve_created(self, seq: int, info: TaskInfo) -> None:
         """Start serving a task that another node has created."""
         await in_thread(self.compiler.learner, info.detail, info.classes, info.inputs)
         while self.core.commits.last < seq:  # a request may learn of the task before the tail of the log does
@@ -122,7 +122,7 @@ class PeerChanges(TaskViews):
         self._serve(await in_thread(restore))
 
     def _serve(self, served: ServedTask) -> None:
-        """Start serving a task, and follow what the log has meanwhile got of it."""
+        """Start serving a task, and announce its rows that were written meanwhile."""
         number, learner_thread = served.info.number, self.core.learner_thread
         self.served[served.info.name] = served
         learner_thread.tasks[number] = served

@@ -101,8 +101,7 @@ class ForgetReply(Value):
 class LoggedDecision(DecisionReply):
     """A decision in the log, with the latest feedback on it, if any. `seq` is its position in the log.
 
-    `revised_time` is when its feedback was revised, or withdrawn if `right` is null. `decided_at`, `feedback_at` and `revised_at` are the
-    times as text.
+    `revised_time` is when its feedback was revised, or withdrawn if `right` is null.
     """
 
     seq: int
@@ -123,9 +122,6 @@ class LoggedDecision(DecisionReply):
     complete: bool
     raw: float | None
     sure: float | None
-    decided_at: str | None
-    feedback_at: str | None
-    revised_at: str | None
 
 
 @dataclass(frozen=True)
@@ -193,8 +189,6 @@ class Task(Value):
     retired: list[ClassName]
     sure: float | None
     risk: float | None
-    created_at: str | None
-    deleted_at: str | None
 
 
 @dataclass(frozen=True)
@@ -309,7 +303,6 @@ class DriftAlarm(Value):
 
     seq: int
     time: float
-    raised_at: str | None
     feedback: int
     since: int
     usual: float

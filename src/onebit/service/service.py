@@ -99,9 +99,9 @@ class Service(TaskAdmin):
         self._writer.start()
         self.learner_thread.start()
         self.store.start()
-        keeps = self.store.lease is not None
+        is_leader = self.store.lease is not None
         self.trainers.resume()
-        self._sweeper = asyncio.create_task(sweep_for_ever(self, keeps))
+        self._sweeper = asyncio.create_task(sweep_for_ever(self, is_leader))
 
     async def stop(self) -> None:
         """Write and learn what is pending, save a snapshot of every task, and release the log."""
@@ -136,7 +136,7 @@ class Service(TaskAdmin):
             if warning.task is None or sees(warning.task)
         ]
         if len(visible) < len(quarantined):
-            warnings.append(f"tasks that this token does not see are quarantined: {len(quarantined) - len(visible)}")
+            warnings.append(f"quarantined tasks that this token cannot see: {len(quarantined) - len(visible)}")
         return {"ready": reason is None, "reason": reason, "quarantined": visible, "warnings": warnings}
 
     def _task_warnings(self) -> Iterator[ReadinessWarning]:
@@ -150,8 +150,8 @@ class Service(TaskAdmin):
                 yield ReadinessWarning(f"{sentence}but the next start takes longer", name)
             if served.follower.revising_error is not None:
                 yield ReadinessWarning(
-                    f"the learner of task {name!r} does not know yet what was revised ({served.follower.revising_error}); it is "
-                    "tried again, and nothing is lost",
+                    f"the learner of task {name!r} has not yet learnt revised feedback ({served.follower.revising_error}); this is "
+                    "retried, and nothing is lost",
                     name,
                 )
 
@@ -239,7 +239,7 @@ class Service(TaskAdmin):
             await self.progress.until(lambda: served.has_followed(served.last_feedback))
 
     def _too_many(self, count: int) -> TooLargeError:
-        return TooLargeError(f"there are {count} items in this request, and {self.settings.max_batch} are the most")
+        return TooLargeError(f"expected at most {self.settings.max_batch} items in a request, got {count}")
 
 
 def _refuse_large(served: ServedTask, requests: Sequence[DecideRequest]) -> None:
@@ -249,6 +249,6 @@ def _refuse_large(served: ServedTask, requests: Sequence[DecideRequest]) -> None
     size = len(requests) * (served.names_bytes + NUMBER_BYTES * classes) + named * served.names_bytes // classes
     if size > MOST_BYTES:
         raise TooLargeError(
-            f"{len(requests)} decisions among {classes} classes with their names are an answer of some {size:,} bytes, and "
-            f"{MOST_BYTES:,} are the most"
+            f"{len(requests)} decisions among {classes} classes would make a reply of about {size:,} bytes, but the "
+            f"maximum is {MOST_BYTES:,}"
         )

@@ -76,9 +76,9 @@ class TaskInfo:
 
     @classmethod
     def created(cls, seq: int, number: int, when: float, detail: dict[str, Any]) -> TaskInfo:
-        """Create from the change that created the task."""
-        kept = {name: detail[name] for name in CREATED}
-        return cls(number=number, created_at=when, last_change=seq, **kept)
+        """Return the task that this change created."""
+        fields = {name: detail[name] for name in CREATED}
+        return cls(number=number, created_at=when, last_change=seq, **fields)
 
     def apply(self, seq: int, when: float, kind: str, detail: dict[str, Any]) -> None:
         """Apply a later change."""
@@ -110,18 +110,18 @@ class TaskInfo:
         """The detail of a change that would create this task."""
         return {**{name: getattr(self, name) for name in CREATED}, "version": VERSION}
 
-    def refuse_retiring(self, added: list[ClassName], gone: list[ClassName]) -> None:
+    def refuse_retiring(self, added: list[ClassName], removed: list[ClassName]) -> None:
         """Raise InvalidError unless all classes to retire are playable and at least two others remain."""
         playable = [name for name in [*self.classes, *added] if name not in self.retired]
-        for index, name in enumerate(gone):
-            if name not in playable or name in gone[:index]:
+        for index, name in enumerate(removed):
+            if name not in playable or name in removed[:index]:
                 raise InvalidError(
-                    f"remove_classes has {name!r}, but the classes that are played are {join_names(playable)}, and each can be retired once",
+                    f"remove_classes has {name!r}, but the playable classes are {join_names(playable)}, and each can be retired only once",
                     "remove_classes",
                 )
-        if len(playable) - len(gone) < 2:
+        if len(playable) - len(removed) < 2:
             raise InvalidError(
-                f"remove_classes has {len(gone)} of the {len(playable)} classes that are played, and two at least must be left",
+                f"remove_classes has {len(removed)} of the {len(playable)} playable classes, but at least two must remain",
                 "remove_classes",
             )
 
@@ -223,7 +223,7 @@ def blame_field(field: str) -> Iterator[None]:
 
 
 def check_learner(detail: dict[str, Any], classes: list[ClassName], inputs: Inputs) -> Learner:
-    """Raise for most learners that could not be built, without building one.
+    """Raise for most learners that cannot be built, without building one.
 
     Building may need a compiler and much memory. Return the learner without its features, which can tell how much memory it would take.
     """
@@ -234,18 +234,18 @@ def check_learner(detail: dict[str, Any], classes: list[ClassName], inputs: Inpu
         own = {name: value for name, value in detail["parameters"].items() if name in rule.parameters}
         params, _ = rule.settle(len(classes), rule.plain(own))
         if detail["parameters"].get("kernel") and not isinstance(detail["parameters"].get("max_support"), int):
-            raise InputError("a kernel stores rows: give max_support, the most that it may store")
+            raise InputError("a kernel stores rows: give max_support, the maximum number that it may store")
     if rule.has_full_information(params):
         raise InvalidError(
-            f"{rule.title} learns from labels, and the service hears only right and wrong: `onebit learners` lists others",
+            f"{rule.title} learns from labels, but the service receives only right or wrong: choose another one of `onebit learners`",
             "learner",
         )
     if len(classes) > MAX_CLASSES:
-        raise InvalidError(f"there are {len(classes):,} classes, and {MAX_CLASSES:,} are the most", "classes")
+        raise InvalidError(f"expected at most {MAX_CLASSES:,} classes, got {len(classes):,}", "classes")
     weights = rule.heads(params) * inputs.columns
     if weights > MAX_WEIGHTS:
         raise InvalidError(
-            f"{len(classes):,} classes with these features are {weights:,} weights, and {MAX_WEIGHTS:,} are the most: give fewer "
+            f"{len(classes):,} classes with these features need {weights:,} weights, but the maximum is {MAX_WEIGHTS:,}: give fewer "
             "hash_bits or features",
             "features",
         )
@@ -269,7 +269,7 @@ def check_memory(learner: Learner, classes: int, inputs: Inputs, most: int, fiel
     if needed > most:
         raise InvalidError(
             f"{learner.runtime.rule.title} with {classes:,} classes and {inputs.columns:,} columns of features would take "
-            f"{needed / 2**20:,.0f} MiB of memory, and {most / 2**20:,.0f} are the most for a task (--max-task-memory): give fewer "
+            f"{needed / 2**20:,.0f} MiB of memory, but a task may take at most {most / 2**20:,.0f} (--max-task-memory): give fewer "
             "hash_bits or features, or another learner",
             field,
         )
@@ -279,7 +279,7 @@ def check_sure_or_risk(sure: float | None, risk: float | None, where: str = "") 
     """Raise InvalidError if both `sure` and `risk` are given: each decides when a decision is sure."""
     if sure is not None and risk is not None:
         raise InvalidError(
-            f"{where}risk is there, and sure too: a risk chooses the confidence from which decisions are sure, so give one of them",
+            f"{where}risk cannot be given together with sure, since each determines the required confidence",
             f"{where}risk",
         )
 
@@ -293,7 +293,9 @@ def require_candidate_support(learner: Learner, retired: Collection[ClassName], 
     """Raise InvalidError if classes are retired and the learner cannot play among the others only."""
     rule = learner.runtime.rule
     if retired and not rule.takes_candidates:
-        raise InvalidError(f"{rule.title} does not say how it plays among some of its classes (Rule.narrowing)", field)
+        raise InvalidError(
+            f"{rule.title} cannot decide among only some of its classes (it defines no Rule.narrowing)", field
+        )
 
 
 def build_learner(detail: dict[str, Any], classes: list[ClassName], inputs: Inputs) -> Learner:
@@ -331,13 +333,13 @@ def class_texts(classes: list[ClassName]) -> list[str]:
     """Return class names as keys of a JSON object; raise InvalidError if two of them are equal."""
     with blame_field("classes"):
         texts = [str(name) for name in checked_classes(classes)]
-    seen: set[str] = set()
+    unique = set[str]()
     for text in texts:
-        if text in seen:
+        if text in unique:
             raise InvalidError(
-                f"two classes are written {text!r} in JSON: a number and a text; name one differently", "classes"
+                f"a number and a text are both written {text!r} in JSON: rename one of the two classes", "classes"
             )
-        seen.add(text)
+        unique.add(text)
     return texts
 
 

@@ -51,8 +51,8 @@ class TaskViews:
 
     def quarantined(self) -> list[dict[str, str]]:
         """Return the quarantined tasks and the reasons, in the form of `replies.QuarantinedTask`."""
-        failing = {name: why for name, one in self.served.items() if (why := one.follower.failing) is not None}
-        reasons = {**failing, **{name: one.reason for name, one in self.damaged.items()}}
+        failing = {name: why for name, served in self.served.items() if (why := served.follower.failing) is not None}
+        reasons = {**failing, **{name: task.reason for name, task in self.damaged.items()}}
         return [{"name": name, "reason": reason} for name, reason in reasons.items()]
 
     def task(self, name: str) -> Task:
@@ -81,14 +81,14 @@ class TaskViews:
 
     @contextlib.contextmanager
     def _reading(self, served: ServedTask) -> Iterator[None]:
-        """Turn errors of reading the log into those that a caller is told."""
+        """Turn errors of reading the log into the errors that callers get."""
         try:
             yield
         except (LogError, BadRecordError) as error:
             raise self.describe_failure(error, served) from None
 
     def describe_failure(self, error: Exception, served: ServedTask | None = None) -> Exception:
-        """Return the error that a caller is told; quarantine the task if a row of it is damaged."""
+        """Return the error for the caller; quarantine the task if one of its rows is damaged."""
         if isinstance(error, LogError):
             return UnavailableError(f"the log cannot be read: {error}")
         if isinstance(error, BadRecordError) and served is not None:
@@ -96,7 +96,7 @@ class TaskViews:
             return TaskQuarantinedError(str(error))
         return error
 
-    # --- what there is to see ----------------------------------------------------------------------------------------
+    # --- statistics and decisions ----------------------------------------------------------------------------------------
 
     def stats(self, name: str, window: int = 1000) -> dict[str, Any]:
         """Return the statistics of a task, in the form of `replies.Stats`."""
@@ -152,13 +152,13 @@ class TaskViews:
         async with self._explaining:
             decision, served = await self.decision(name, identity), self.find(name)
             try:
-                found, version = await in_thread(
+                explanation, version = await in_thread(
                     served.follower.replicas.look,
                     lambda learner: learner.explain(decision["x"], decision["label"], top, among=decision["among"]),
                 )
             except OnebitError as error:
                 raise InvalidError(f"this decision cannot be explained: {error}") from None
-        return {"id": decision["id"], **found.to_dict(), "version": version}
+        return {"id": decision["id"], **explanation.to_dict(), "version": version}
 
     async def item(self, name: str, number: int) -> dict[str, Any]:
         """Return an item of the task's demo data."""

@@ -5,7 +5,7 @@ request, so that a revoked token is refused from then on.
 
 While the file exists but cannot be read, the tokens that were read last stay valid: too many open files, or a wrong owner for a moment, must not lock
 everybody out. Revocations are not seen meanwhile, which is reported in the log, in `/readyz` and in a metric. If no tokens were read before, or if the file
-is gone, nobody is let in.
+is gone, all requests are refused.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Token(BaseModel):
 
     @property
     def principal(self) -> Principal:
-        """The caller that shows this token."""
+        """The caller who presents this token."""
         scopes = SCOPES if "admin" in self.scopes else self.scopes
         tasks = None if self.tasks is None else frozenset(self.tasks)
         return Principal(self.id, frozenset(scopes), tasks, self.expires)
@@ -131,11 +131,9 @@ class Tokens:
                     f"{brief(task)} cannot be the name of a task: it takes up to 100 letters, digits, '.', '_' and '-'"
                 ) from None
         if name is not None and not name.isprintable():  # it is printed in a line of the list, and stored as JSON
-            raise InputError(
-                f"the name of a token is {brief(name)}, but must be letters, digits and signs that can be shown"
-            )
+            raise InputError(f"the name of a token must be printable, got {brief(name)}")
         if expires is not None and not time.time() < expires < math.inf:
-            raise InputError("a token cannot expire before it is made: give a time to come")
+            raise InputError("the expiry of a token must be in the future")
         identity, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
         token = Token(
             id=identity,
@@ -171,7 +169,7 @@ class Tokens:
 
     @property
     def open(self) -> bool:
-        """True if everybody may do everything."""
+        """True if there are no tokens, so that everybody may do everything."""
         return self.trouble is None and self._stamp is None
 
     def warnings(self) -> Iterator[ReadinessWarning]:
@@ -197,26 +195,26 @@ class Tokens:
             raise UnavailableError(self._trouble)
         if text is None:
             raise UnauthorizedError("a token is needed: Authorization: Bearer TOKEN")
-        prefix, _, rest = text.partition("_")
-        identity, _, secret = rest.partition("_")
+        prefix, _, remainder = text.partition("_")
+        identity, _, secret = remainder.partition("_")
         # An unknown id takes as long as a wrong secret, so that nobody can find out which ids exist.
         token = self._valid.get(identity)
         is_secret = hmac.compare_digest(_NOBODY if token is None else token.digest, _digest(secret))
         if not is_secret or token is None or prefix != PREFIX:
-            raise UnauthorizedError("the token is not known, or was revoked")
+            raise UnauthorizedError("the token is unknown or was revoked")
         if token.expires is not None and time.time() >= token.expires:
             when = time.strftime("%Y-%m-%d %H:%M", time.gmtime(token.expires))
-            raise UnauthorizedError(f"the token expired at {when} UTC: `onebit token create` makes another")
+            raise UnauthorizedError(f"the token expired at {when} UTC: create another with `onebit token create`")
         return token.principal
 
     def _look(self) -> None:
         """Read the file if it has changed or could not be read before."""
         try:
-            found = self.path.stat()
+            status = self.path.stat()
             # Owner and mode decide whether the file can be read; when they change, so does ctime.
-            stamp = (found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_size)
+            stamp = (status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_size)
             if stamp != self._stamp:
-                if not stat.S_ISREG(found.st_mode):  # reading a pipe would block
+                if not stat.S_ISREG(status.st_mode):  # reading a pipe would block
                     raise InputError(f"{self.path} is not a file")
                 self._accept(self.listed(), stamp)
         except FileNotFoundError:
@@ -224,9 +222,9 @@ class Tokens:
             was_open = self._stamp is None and self._trouble is None
             if not was_open or (self._closed is not None and self._closed.exists()):
                 self._accept((), None)
-                self._fail("the file of the tokens is gone, and nobody is let in without it", self.name)
+                self._fail("the token file is missing, so all requests are refused", self.name)
         except OSError as error:
-            self._fail(self._describe_failure(f"cannot be looked at ({error.strerror})"), self.name)
+            self._fail(self._describe_failure(f"cannot be accessed ({error.strerror})"), self.name)
         except OnebitError as error:
             self._fail(self._describe_failure("is damaged or cannot be read"), str(error))
         else:
@@ -235,16 +233,16 @@ class Tokens:
                 self._mark(self._closed)
 
     def _accept(self, tokens: Iterable[Token], stamp: tuple[int, ...] | None) -> None:
-        """Let in who shows one of these tokens."""
+        """Make these the valid tokens."""
         self._stamp, self._valid = stamp, {token.id: token for token in tokens if token.revoked is None}
 
-    def _describe_failure(self, what: str) -> str:
-        then = (
-            "nobody is let in until it is repaired"
+    def _describe_failure(self, problem: str) -> str:
+        consequence = (
+            "all requests are refused until it is repaired"
             if self._stamp is None
-            else "those that were read last go on, and what was revoked since is not seen"
+            else "the tokens that were read last stay valid, and later revocations are not seen"
         )
-        return f"the file of the tokens {what}: {then}"
+        return f"the token file {problem}: {consequence}"
 
     def _fail(self, trouble: str, reason: str) -> None:
         """Record a problem with the tokens; log it with the reason at most once a minute, however many requests arrive."""
@@ -255,7 +253,7 @@ class Tokens:
 
     def _recover(self) -> None:
         if self._logged > -math.inf:
-            LOG.info("the tokens were read", extra={"event": "tokens-read"})
+            LOG.info("the tokens can be read again", extra={"event": "tokens-read"})
         self._trouble, self._logged = None, -math.inf
 
     def _mark(self, closed: Path) -> None:
@@ -277,20 +275,20 @@ class Tokens:
             first = error.errors(include_url=False)[0]
             location = ".".join(str(part) for part in first["loc"])
             raise InputError(
-                f"{self.path} is not a file of tokens, or damaged: {location or 'it'}: {first['msg']}"
+                f"{self.path} is not a token file, or is damaged: {location or 'it'}: {first['msg']}"
             ) from None
 
     def _write(self, tokens: list[Token]) -> None:
-        others = os.umask(0o077)  # the file is readable by its owner only
+        previous_mask = os.umask(0o077)  # the file is readable by its owner only
         try:
             content = {"format": 1, "tokens": [token.model_dump() for token in tokens]}
             write_atomically(self.path, json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n")
         finally:
-            os.umask(others)
+            os.umask(previous_mask)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Lock out other writers. The lock is a file of its own, since the token file itself is replaced."""
+        """Exclude other writers by a lock file, since the token file itself is replaced."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             lock = os.open(self.path.with_name(f".{self.path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)

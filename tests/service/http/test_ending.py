@@ -26,8 +26,9 @@ import os, signal, subprocess, sys, time
 if "onebit.engine.processes" in sys.orig_argv:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     other = subprocess.Popen(["sleep", "600"])
-    open(os.environ["MARK"] + ".part", "w").write(f"{os.getpid()} {other.pid}")
-    os.rename(os.environ["MARK"] + ".part", os.environ["MARK"])
+    part = f"{os.environ['MARK']}.{os.getpid()}"  # one of several processes
+    open(part, "w").write(f"{os.getpid()} {other.pid}")
+    os.rename(part, os.environ["MARK"])
     time.sleep(600)
 """
 # What a thread of the service does takes for ever.
@@ -89,7 +90,8 @@ def test_a_process_that_compiles_is_ended_with_all_that_it_started(
     tmp_path: Path, patched: Callable[[str], dict[str, str]]
 ) -> None:
     answers: list[httpx.Response] = []
-    with process_in(tmp_path / "data", "--drain-s", "1", **patched(COMPILES)) as process:
+    new = {"ONEBIT_CACHE": str(tmp_path / "cache")}  # where nothing is compiled yet
+    with process_in(tmp_path / "data", "--drain-s", "1", **patched(COMPILES), **new) as process:
         asking = threading.Thread(
             target=lambda: answers.append(httpx.post(f"{process.url}/v1/tasks", json=NEW, timeout=PATIENCE_S))
         )
@@ -150,7 +152,8 @@ def test_code_in_the_working_directory_is_not_run(tmp_path: Path) -> None:
     before = Path.cwd()
     os.chdir(hostile)
     try:
-        process = Process(tmp_path / "data", command=[sys.executable, "-P", "-m", "onebit"])
+        command, new = [sys.executable, "-P", "-m", "onebit"], str(tmp_path / "cache")
+        process = Process(tmp_path / "data", command=command, ONEBIT_CACHE=new)
     finally:
         os.chdir(before)
     try:

@@ -344,7 +344,7 @@ def test_what_it_does_not_start_with(
 def test_a_damaged_file_of_tokens_is_told_of_at_the_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "tokens.json").write_text("{")
     assert main(["serve", "--data", str(tmp_path), "--port", "0"]) == 2
-    assert "is not a file of tokens, or damaged" in capsys.readouterr().err
+    assert "is not a token file, or is damaged" in capsys.readouterr().err
 
 
 def test_a_port_that_is_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -491,7 +491,7 @@ def test_what_is_said_of_a_task_that_is_quarantined(log: Path, tmp_path: Path) -
         secret, foreign = site.tokens.create(["admin"]), site.tokens.create(["read"], ["good"])
         seen = site.ask("GET", "/readyz", foreign).json()
         assert (seen["quarantined"], seen["ready"]) == ([], True)
-        assert seen["warnings"] == ["tasks that this token does not see are quarantined: 1"]
+        assert seen["warnings"] == ["quarantined tasks that this token cannot see: 1"]
         assert site.ask("GET", "/v1/tasks", foreign).json()["quarantined"] == []
         assert site.ask("DELETE", "/v1/tasks/bad", foreign).status_code == 403
         deleted = site.ask("DELETE", "/v1/tasks/bad", secret)

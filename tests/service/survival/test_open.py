@@ -183,7 +183,7 @@ def test_a_full_disk_with_always(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         known = known_by(task)
         Failing(task, 2, False, monkeypatch)
         with pytest.raises(
-            UnavailableError, match="the log cannot be written: the disk is full; nothing of this was done"
+            UnavailableError, match="the log cannot be written: the disk is full; nothing was done"
         ):
             task.feedback("one", right=True)
         with pytest.raises(UnavailableError, match="the disk is full"):
@@ -202,7 +202,7 @@ def test_a_disk_that_does_not_know(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with small(folder) as task:
         task.decide([1.0, 2.0], id="one")
         Failing(task, 1, True, monkeypatch)
-        with pytest.raises(UnfinishedError, match="the disk is tired; nobody knows whether this was done"):
+        with pytest.raises(UnfinishedError, match="the disk is tired; it is unknown whether this was done"):
             task.feedback("one", right=True)
         assert task.feedback("one", right=True).status == "duplicate"
         assert task.stats()["learnt"] == 1
@@ -219,7 +219,7 @@ def test_a_bad_disk_with_soon(tmp_path: Path, after: bool, monkeypatch: pytest.M
         folder_of(task).leader.stop()
         task.feedback(task.decide([1.0, 2.0], id="one"), right=True)
         Failing(task, 2 if not after else 1, after, monkeypatch)
-        with pytest.raises(UnavailableError, match="2 rows wait for the disk and are tried again"):
+        with pytest.raises(UnavailableError, match="2 rows are waiting for the disk and will be retried"):
             task.flush()
         if not after:
             with pytest.raises(UnavailableError, match="the disk is full; 2 rows wait"):
@@ -260,7 +260,7 @@ def test_a_change_that_the_disk_takes_later(tmp_path: Path, monkeypatch: pytest.
         task.feedback(task.decide([1.0, 2.0], id="one"), right=True)
         task.flush()
         Failing(task, 1, False, monkeypatch)
-        with pytest.raises(UnavailableError, match="1 rows wait for the disk and are tried again"):
+        with pytest.raises(UnavailableError, match="1 rows are waiting for the disk and will be retried"):
             task.change(add_classes=["d"])
         task.decide([1.0, 2.0], id="two")
         assert task.classes == ["a", "b", "c", "d"]

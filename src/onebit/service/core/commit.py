@@ -106,7 +106,7 @@ class GroupCommit:
         with self.writing:
             self.write()
             if self._ended:
-                raise self._undone()
+                raise self._build_refusal()
             return work(self.appender)
 
     def write_until(self, submission: Submission) -> None:
@@ -134,13 +134,13 @@ class GroupCommit:
         if self._stuck or self._queue:
             with without_interrupts():
                 while self._stuck or self._queue:
-                    group = self._stuck or self._take()
+                    group = self._stuck or self._take_group()
                     self._stuck = []
                     self._write(group)
                     if self._stuck:
                         return
 
-    def _take(self) -> list[Submission]:
+    def _take_group(self) -> list[Submission]:
         """Take the next group of rows off the queue."""
         group, count = list[Submission](), 0
         while self._queue and count < MOST_ROWS:
@@ -169,7 +169,7 @@ class GroupCommit:
         """Raise UnavailableError while rows that were accepted cannot be written. Call it after a retry."""
         if self.soon and self.failing is not None:
             raise UnavailableError(
-                f"{self.failing}; {self.waiting} rows wait for the disk and are tried again, and nothing is taken meanwhile"
+                f"{self.failing}; {self.waiting} rows are waiting for the disk and will be retried; no more are accepted until then"
             )
 
     def _write(self, group: list[Submission]) -> None:
@@ -177,7 +177,7 @@ class GroupCommit:
         before = self._in_doubt
         try:
             if self._ended:
-                raise self._undone()
+                raise self._build_refusal()
             if before is not None:
                 self.appender.append([])  # finds out whether the rows in doubt were written
             if before is not None and self.appender.last != before:
@@ -223,11 +223,11 @@ class GroupCommit:
         self.failing = why
         if not self.soon and group:
             unknown = getattr(error, "unknown", not isinstance(error, Exception))
-            refusal: RequestError = UnfinishedError(f"{why}; {UNKNOWN}") if unknown else self._undone()
+            refusal: RequestError = UnfinishedError(f"{why}; {UNKNOWN}") if unknown else self._build_refusal()
             self._deliver(lambda: self._finish(group, [refusal] * len(group)))
 
-    def _undone(self) -> UnavailableError:
-        return UnavailableError(f"{self.failing}; nothing of this was done, and it may be sent again")
+    def _build_refusal(self) -> UnavailableError:
+        return UnavailableError(f"{self.failing}; nothing was done, and it may be sent again")
 
 
 class CommitThread:

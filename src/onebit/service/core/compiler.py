@@ -1,21 +1,19 @@
-"""Compilation of learners in a separate process, since Numba would block this one for seconds.
+"""Compilation of learners in other processes, since Numba would block this one for seconds.
 
-The other process builds the described learner, which leaves its machine code in the cache; this process then loads it from there. Several loops are
-compiled in parallel, by further processes.
+Each of them compiles one loop and leaves its machine code in the cache, from which this process loads it.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import asdict
 from typing import Any
 
+from onebit.contract.rule import Rule
 from onebit.contract.validation import ClassName
-from onebit.engine.compile import helped_by, loop_for
+from onebit.engine.compile import is_compiled, loop_for
 from onebit.engine.processes import CompilingProcesses, cores
 from onebit.engine.stream import lessons, stream
 from onebit.learner.learner import Learner
@@ -32,57 +30,51 @@ class Compiler:
 
     def __init__(self, apart: bool, rules: Sequence[str] = ()) -> None:
         self._apart, self._rules = apart, list(rules)
-        self._known: set[str] = set()
         self._processes = CompilingProcesses()
 
     def learner(self, detail: dict[str, Any], classes: list[ClassName], inputs: Inputs) -> Learner:
-        """Return a new learner with everything it needs compiled, in another process if it may not be cached."""
-        features = asdict(inputs)
-        kind = json.dumps([detail["learner"], detail["parameters"], len(classes), features])
-        if self._apart and kind not in self._known:
-            said = {"event": "compiling", "learner": detail["learner"]}
-            LOG.info(f"compiling {detail['learner']}, if it is new to this machine", extra=said)
-            told = self._rules, detail, classes, features
-            # If the other process fails, this one compiles.
-            if not self._processes.call(compile_task, *told, what=detail["learner"]) and self._processes.is_closed:
-                raise UnavailableError("the service is ending")
-            self._known.add(kind)
+        """Return a new learner with everything it needs compiled."""
+        if self._apart:
+            self._compile_apart(detail, classes, inputs)
         learner = build_learner(detail, classes, inputs)
         warm(learner, inputs)
         return learner
+
+    def _compile_apart(self, detail: dict[str, Any], classes: list[ClassName], inputs: Inputs) -> None:
+        """Compile the loops that are new to this machine, each in its own process; `warm` compiles what failed."""
+        loops = needed_loops(check_learner(detail, classes, inputs), inputs)
+        missing = [index for index, loop in enumerate(loops) if not is_compiled(*loop)]
+        if not missing:
+            return
+        name = detail["learner"]
+        LOG.info(f"compiling {name}, which is new to this machine", extra={"event": "compiling", "learner": name})
+        task = self._rules, detail, classes, asdict(inputs)
+        with ThreadPoolExecutor(min(cores(), len(missing))) as pool:
+            succeeded = pool.map(lambda index: self._processes.call(compile_loop, *task, index, what=name), missing)
+        if not all(succeeded) and self._processes.is_closed:
+            raise UnavailableError("the service is ending")
 
     def stop(self) -> None:
         """End all compiling processes and start no more. Callers that wait for one get UnavailableError."""
         self._processes.close()
 
 
-def compile_task(rules: list[str], detail: dict[str, Any], classes: list[ClassName], features: dict[str, Any]) -> None:
-    """Compile everything a task needs; runs in the compiling process. `rules` are users' rule files."""
+def compile_loop(
+    rules: list[str], detail: dict[str, Any], classes: list[ClassName], features: dict[str, Any], index: int
+) -> None:
+    """Compile one of the loops a task needs; runs in a compiling process. `rules` are users' rule files."""
     for rule in rules:
         add_rule(rule)
     inputs = Inputs(**features)
-    _compile_side_by_side(check_learner(detail, classes, inputs), inputs)
-    Compiler(apart=False).learner(detail, classes, inputs)
+    loop_for(*needed_loops(check_learner(detail, classes, inputs), inputs)[index])
 
 
-def _compile_side_by_side(learner: Learner, inputs: Inputs) -> None:
-    """Compile in parallel the loops a task may need, for dense and sparse rows.
+def needed_loops(learner: Learner, inputs: Inputs) -> list[tuple[Rule, Any, Any]]:
+    """Return what `loop_for` takes for each loop a task may need, for dense and sparse rows.
 
     These are the loops for deciding and learning, and for corrections.
     """
     runtime = learner.runtime
     loops = [stream, lessons] if runtime.learns_truths else [stream]
     blueprints = runtime.model.blueprints(len(learner.classes), inputs.columns, inputs.kind == "numbers")
-    wanted = [(one.make(), loop) for one in blueprints for loop in loops]
-    count = min(cores(), len(wanted))
-
-    def compile_one(one: tuple[Any, Any]) -> None:
-        with helped_by(others):
-            loop_for(runtime.rule, *one)
-
-    # The helper processes share this one's session, so they are ended together with it.
-    with (
-        closing(CompilingProcesses(own_session=False)) as others,
-        ThreadPoolExecutor(count) as pool,
-    ):
-        list(pool.map(compile_one, wanted))
+    return [(runtime.rule, blueprint.make(), loop) for blueprint in blueprints for loop in loops]

@@ -41,18 +41,18 @@ def sweep(core: ServingCore, served: ServedTask, lease: str) -> Plan[bool]:
     if not due:
         return False
     forgets = served.forgets
-    known = yield from find_decisions(core, served, [one.id for one in due])
+    known = yield from find_decisions(core, served, [head.id for head in due])
     if served.forgetting or forgets != served.forgets:  # some of these may be forgotten now: look again later
         return False
     submission, silence, swept = Submission(info.number, assumptions), LatestFeedback(info.silence == "right"), 0
-    for one in due:
-        decision = known[one.id]
+    for head in due:
+        decision = known[head.id]
         if decision is None:
-            raise BadRecordError(info.name, "decisions", one.seq, f"it cannot be found by its id {one.id!r}")
+            raise BadRecordError(info.name, "decisions", head.seq, f"it cannot be found by its id {head.id!r}")
         if decision.feedback_ticket is not None:
             break  # feedback is being written at this moment; look again later
-        swept = one.seq
-        if decision.counted is None and one.mode != "shadow":  # in shadow mode it is unknown what was shown
+        swept = head.seq
+        if decision.counted is None and head.mode != "shadow":  # in shadow mode it is unknown what was shown
             add_feedback(submission, info, decision, now, "silence", silence)
     if submission.feedback:
         submit_feedback(core, served, submission)
@@ -63,25 +63,25 @@ def sweep(core: ServingCore, served: ServedTask, lease: str) -> Plan[bool]:
     )  # stopped early if feedback is being written; the next sweep continues
 
 
-async def sweep_for_ever(service: Service, keeps: bool) -> None:
+async def sweep_for_ever(service: Service, is_leader: bool) -> None:
     """Sweep the deadlines of all tasks every half second while this node is the leader.
 
-    `keeps` says whether it is the leader at the start; it may become the leader later.
+    `is_leader` says whether it is the leader at the start; it may become the leader later.
     """
-    if keeps:
+    if is_leader:
         await service.erase()  # what an earlier node could not erase before it ended
     while True:
         await asyncio.sleep(SWEEP_S)
         if service.inquiry.failing is not None:
             await service.inquiry.probe()
-        had, keeps = keeps, service.store.lease is not None
-        new = keeps and not had
-        if new:  # another node was the leader until now
+        was_leader, is_leader = is_leader, service.store.lease is not None
+        is_new_leader = is_leader and not was_leader
+        if is_new_leader:  # another node was the leader until now
             service.trainers.resume()
             await service.erase()
         for served in list(service.served.values()):
             try:
-                if new:
+                if is_new_leader:
                     skip_answered = partial(served.skip_answered, last=service.core.commits.last)
                     await service.inquiry.read(skip_answered)
                 while (lease := service.store.lease) and served.follower.failing is None:
@@ -93,4 +93,4 @@ async def sweep_for_ever(service: Service, keeps: bool) -> None:
             except (OnebitError, LogError):  # already reported; the next sweep tries again
                 continue
             except Exception:
-                LOG.exception("deadlines could not be looked after", extra={"event": "sweep-failed"})
+                LOG.exception("deadlines could not be checked", extra={"event": "sweep-failed"})

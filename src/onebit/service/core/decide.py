@@ -1,4 +1,4 @@
-"""Decisions as plans: choose with the current learner and log the row before anybody sees it.
+"""Decisions as plans: choose with the current learner, and log the row before replying.
 
 A decision that was made before is answered from the log.
 """
@@ -75,13 +75,13 @@ def decide(
     ids, known_ids = list[str](), list[str]()
     # Decisions that are not cached show up when the rows are written, unless rows are accepted before that; forgotten ids do so only in a shared log.
     looks_first = core.commits.soon or (served.info.forgotten_at > 0 and not core.store.shared)
-    for index, (request, asked) in enumerate(zip(requests, parsed, strict=True)):
+    for index, (request, current) in enumerate(zip(requests, parsed, strict=True)):
         identity = next(core.new_ids) if request.id is None else request.id
         ids.append(identity)
-        before = by_id.setdefault(identity, asked)
-        if before != asked:
-            what = "x" if before.x != asked.x else "sets of candidates, or certainties"
-            raise ConflictError(f"id {identity!r} is there twice, with two different {what}", f"[{index}].id")
+        before = by_id.setdefault(identity, current)
+        if before != current:
+            difference = "x" if before.x != current.x else "candidates or required certainty"
+            raise ConflictError(f"id {identity!r} occurs twice, with different {difference}", f"[{index}].id")
         if request.id is not None and (looks_first or core.cache.get(task, identity) is not None):
             known_ids.append(identity)
     if known_ids:
@@ -90,12 +90,14 @@ def decide(
             new_ids = [identity for identity in known_ids if identity not in rows]
             yield LookUp(lambda reader: refuse_forgotten(reader, served.info, new_ids))
     while len(rows) < len(by_id):
-        fresh = {identity: request for identity, request in by_id.items() if identity not in rows} if rows else by_id
+        undecided = (
+            {identity: request for identity, request in by_id.items() if identity not in rows} if rows else by_id
+        )
         try:
-            rows |= yield from _make_decisions(core, served, fresh, single, assumptions)
+            rows |= yield from _make_decisions(core, served, undecided, single, assumptions)
         except RowsTakenError:
-            rows |= yield from _find_existing(core, served, list(fresh), fresh)
-            missing = [identity for identity in fresh if identity not in rows]
+            rows |= yield from _find_existing(core, served, list(undecided), undecided)
+            missing = [identity for identity in undecided if identity not in rows]
             yield LookUp(lambda reader, missing=missing: refuse_forgotten(reader, served.info, missing))  # type: ignore[misc]
     return list(map(rows.__getitem__, ids))
 
@@ -135,7 +137,7 @@ def _parse_terms(request: DecisionRequest, served: ServedTask, where: str) -> Re
     retired = set(info.retired)
     candidates = {index for name, index in indices.items() if name not in retired}
     if not candidates:
-        raise InvalidError(f"{where}among has no class that can be played: all of them are retired", f"{where}among")
+        raise InvalidError(f"{where}among has no playable class: all of them are retired", f"{where}among")
     return RequestTerms(tuple(sorted(candidates)), request.complete, *certainty)
 
 
@@ -218,23 +220,23 @@ def _find_existing(
 def _refuse_other(served: ServedTask, row: DecisionRow, request: ParsedRequest) -> None:
     """Raise ConflictError if an id was decided for another x or on other terms."""
     if row.x != request.x.stored:
-        raise ConflictError(f"id {row.id!r} was decided already, for another x", "id")
+        raise ConflictError(f"id {row.id!r} was already decided for another x", "id")
     among, terms = None if row.among is None else decode_indices(row.among).tolist(), request.terms
     retired = {served.class_indices[name] for name in served.info.retired}
     if not is_same_set(terms.among, among, len(row.probabilities) // 8, retired):
-        raise ConflictError(f"id {row.id!r} was decided already, among other classes", "id")
+        raise ConflictError(f"id {row.id!r} was already decided among other classes", "id")
     if None not in (among, terms.among) and terms.complete is not bool(row.complete):
-        raise ConflictError(f"id {row.id!r} was decided already, with another complete", "id")
+        raise ConflictError(f"id {row.id!r} was already decided with another value of complete", "id")
 
 
-def is_same_set(asked: Sequence[int] | None, logged: Sequence[int] | None, classes: int, retired: set[int]) -> bool:
+def is_same_set(requested: Sequence[int] | None, logged: Sequence[int] | None, classes: int, retired: set[int]) -> bool:
     """Return True if a requested candidate set equals a logged one, apart from retired classes.
 
     When the logged decision was made there were `classes` classes. Classes retired since then may be missing from the request, and those already retired
     are missing from the log.
     """
     then = set(range(classes) if logged is None else logged)
-    now = set(range(classes) if asked is None else asked)
+    now = set(range(classes) if requested is None else requested)
     return then ^ now <= retired
 
 

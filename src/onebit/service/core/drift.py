@@ -13,7 +13,6 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from onebit.auto.change_detector import NUMBERS, SUM, USUAL, detects, initial
 from onebit.errors import InputError
-from onebit.service.store.clock import rfc3339
 
 KEPT = 20  # last alarms
 LARGEST = 2**53
@@ -42,7 +41,7 @@ class DriftDetector:
     count: Count = 0  # number of all alarms
     alarms: list[Alarm] = field(default_factory=list)
 
-    def hear(self, seq: int, time: float, worth: float, classes: int, feedback: int) -> None:
+    def add(self, seq: int, time: float, worth: float, classes: int, feedback: int) -> None:
         """Update with the `feedback`-th feedback, and raise an alarm if it shows drift.
 
         A reward becomes a bit that is right with that probability, drawn from the number of the row.
@@ -61,28 +60,25 @@ class DriftDetector:
 
     def summarize(self) -> dict[str, Any]:
         """Return the alarms in the form of `replies.DriftStats`."""
-        alarms = [{**one._asdict(), "raised_at": rfc3339(one.time)} for one in self.alarms]
-        return {"count": self.count, "alarms": alarms}
+        return {"count": self.count, "alarms": [alarm._asdict() for alarm in self.alarms]}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state for a snapshot."""
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, kept: dict[str, Any]) -> DriftDetector:
+    def from_dict(cls, state: dict[str, Any]) -> DriftDetector:
         """Restore from a snapshot, which is untrusted: raise InputError for an impossible state."""
         try:
-            made = _DETECTOR.validate_python(kept)
+            detector = _DETECTOR.validate_python(state)
         except ValidationError as error:
-            raise InputError(f"what the statistics know of drift cannot be: {error}") from None
-        memory, alarms = made.memory, made.alarms
+            raise InputError(f"invalid drift statistics: {error}") from None
+        memory, alarms = detector.memory, detector.alarms
         if len(memory) not in (0, NUMBERS) or (memory and not (min(memory) >= 0.0 < memory[USUAL] < 1.0)):
-            raise InputError(
-                "what the statistics know of drift cannot be: its numbers are too many, too few or too small"
-            )
-        if len(alarms) != min(made.count, KEPT):
-            raise InputError("what the statistics know of drift cannot be: another number of alarms than was counted")
-        return made
+            raise InputError("invalid drift statistics: wrong number or range of the detector's values")
+        if len(alarms) != min(detector.count, KEPT):
+            raise InputError("invalid drift statistics: the number of alarms differs from the count")
+        return detector
 
 
 def _draw_for_row(seq: int) -> float:

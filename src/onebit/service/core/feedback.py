@@ -1,4 +1,4 @@
-"""Feedback as plans: each decision is answered once, unless that is revised or withdrawn.
+"""Feedback as plans: each decision takes feedback once, unless it is revised or withdrawn.
 
 The rows are in the log before anybody is told that feedback was accepted.
 """
@@ -33,7 +33,7 @@ WRITTEN = ("accepted", "late", "revised", "withdrawn")
 ANSWERS = ("right", "reward", "truth")  # a feedback has exactly one of these
 NOTHING: dict[str, Any] = dict.fromkeys(LatestFeedback._fields)  # the content of a withdrawal
 Status = Literal["accepted", "revised", "withdrawn", "duplicate", "late", "unknown", "conflict"]
-Found = Mapping[str, CachedDecision | None]
+DecisionsById = Mapping[str, CachedDecision | None]
 
 
 class FeedbackOutcome(NamedTuple):
@@ -52,9 +52,9 @@ def record_feedback(
     A single request raises if its decision is unknown or it contradicts earlier feedback. TaskChangedError is raised if the task changed meanwhile:
     then the requests must be validated again.
     """
-    words, by_id = list[LatestFeedback | None](), dict[str, FeedbackRequest]()
+    messages, by_id = list[LatestFeedback | None](), dict[str, FeedbackRequest]()
     for index, request in enumerate(requests):
-        words.append(parse_feedback(served, request, "" if single else f"[{index}]."))
+        messages.append(parse_feedback(served, request, "" if single else f"[{index}]."))
         by_id[request.id] = request
     ids = list(by_id)
     if len(ids) < len(requests):
@@ -62,38 +62,38 @@ def record_feedback(
     is_current = not core.store.shared  # whether cached feedback is as in the log
     while True:
         forgets = served.forgets
-        found = yield from find_decisions(core, served, ids)
+        decisions = yield from find_decisions(core, served, ids)
         unsettled = list[Submission | None]()
-        for decision in found.values():
+        for decision in decisions.values():
             for ticket in () if decision is None else (decision.ticket, decision.feedback_ticket):
                 if ticket is not None and not ticket.accepted:
                     unsettled.append(ticket)
         if unsettled:
             yield from settle(unsettled)
-        elif not is_current and _rests_on_log(requests, found):
+        elif not is_current and _rests_on_log(requests, decisions):
             is_current = True
             core.cache.remove(served.info.number, ids)
-        elif single and found[ids[0]] is None:
+        elif single and decisions[ids[0]] is None:
             yield LookUp(lambda reader: refuse_forgotten(reader, served.info, ids))
             raise NotFoundError(f"there is no decision {ids[0]!r} in task {served.info.name!r}", "id")
         elif forgets == served.forgets:
             submission = Submission(served.info.number, served.assumptions)
-            answers = _judge_all(core, served, requests, words, found, single, submission)
+            outcomes = _judge_all(core, served, requests, messages, decisions, single, submission)
             try:
                 if submission.count:
                     submit_feedback(core, served, submission)
                     yield submission
             except RowsTakenError:  # the outdated cache entries were removed: try again
                 continue
-            return answers
+            return outcomes
 
 
 def _judge_all(
     core: ServingCore,
     served: ServedTask,
     requests: Sequence[FeedbackRequest],
-    words: Sequence[LatestFeedback | None],
-    found: Found,
+    messages: Sequence[LatestFeedback | None],
+    decisions: DecisionsById,
     single: bool,
     submission: Submission,
 ) -> list[FeedbackOutcome]:
@@ -103,21 +103,21 @@ def _judge_all(
     """
     if served.forgetting:
         raise UnavailableError(
-            "decisions of this task are being forgotten; nothing of this was done, and it may be sent again"
+            "decisions of this task are being forgotten; nothing was done, and the request may be sent again"
         )
-    info, meant = served.info, list(words)
-    for index, (request, word) in enumerate(zip(requests, words, strict=True)):
-        decision = found[request.id]
+    info, matched = served.info, list(messages)
+    for index, (request, word) in enumerate(zip(requests, messages, strict=True)):
+        decision = decisions[request.id]
         if decision is not None and word is not None:
-            meant[index] = _match_decision(info, request, word, decision.record, "" if single else f"[{index}].")
-    now, answers = core.clock.now(), []
-    for request, word in zip(requests, meant, strict=True):
-        decision = found[request.id]
-        status, message = judge(info, request, word, decision, now)
-        if single and message:  # in a batch, the status is the answer
-            answer = next((name for name in ANSWERS if getattr(request, name) is not None), "withdraw")
-            raise ConflictError(message, answer)
-        answers.append(FeedbackOutcome(request.id, status, message))
+            matched[index] = _match_decision(info, request, word, decision.record, "" if single else f"[{index}].")
+    now, outcomes = core.clock.now(), []
+    for request, word in zip(requests, matched, strict=True):
+        decision = decisions[request.id]
+        status, refusal = judge(info, request, word, decision, now)
+        if single and refusal:  # in a batch, the status is the answer
+            field = next((name for name in ANSWERS if getattr(request, name) is not None), "withdraw")
+            raise ConflictError(refusal, field)
+        outcomes.append(FeedbackOutcome(request.id, status, refusal))
         if status in WRITTEN:
             assert decision is not None
             given = decision.feedback
@@ -125,10 +125,10 @@ def _judge_all(
                 assert word is not None
                 add_feedback(submission, info, decision, now, "caller", word, is_late=status == "late")
                 continue
-            said = NOTHING if word is None else {**word._asdict(), "right": int(word.right)}
-            given.revision = RevisionRow(0, info.number, given.row.seq, now, **said)
+            content = NOTHING if word is None else {**word._asdict(), "right": int(word.right)}
+            given.revision = RevisionRow(0, info.number, given.row.seq, now, **content)
             submission.revisions.append(given)
-    return answers
+    return outcomes
 
 
 def add_feedback(
@@ -195,16 +195,16 @@ def find_decisions(core: ServingCore, served: ServedTask, ids: list[str]) -> Pla
     Others get a turn while a long list is looked up.
     """
     info, task, cache = served.info, served.info.number, core.cache
-    found, unread = dict[str, CachedDecision | None](), list[str]()
+    decisions, unread = dict[str, CachedDecision | None](), list[str]()
     for identity in ids:
         cached = cache.get(task, identity)
         if cached is None:
             unread.append(identity)
         else:
-            found[identity] = cached
-    remembered = list(found)
+            decisions[identity] = cached
+    remembered = list(decisions)
     if not unread:
-        return found
+        return decisions
     while unread:
         for start in range(0, len(unread), AT_ONCE):
             if start:
@@ -213,44 +213,46 @@ def find_decisions(core: ServingCore, served: ServedTask, ids: list[str]) -> Pla
             logged: dict[str, CachedDecision] = yield LookUp(
                 lambda reader, chunk=chunk: look_up(info, chunk, reader, core.clock)  # type: ignore[misc]
             )
-            cache.add(one for identity, one in logged.items() if cache.get(task, identity) is None)
-            found |= logged
+            cache.add(decision for identity, decision in logged.items() if cache.get(task, identity) is None)
+            decisions |= logged
         # Decisions that could not be written meanwhile have left the cache.
         unread = [identity for identity in remembered if cache.get(task, identity) is None]
         for identity in unread:
-            del found[identity]
+            del decisions[identity]
         remembered = []
     # Others may have cached the same decision meanwhile; use that one entry.
-    return {identity: cache.get(task, identity) or found.get(identity) for identity in ids}
+    return {identity: cache.get(task, identity) or decisions.get(identity) for identity in ids}
 
 
-def _rests_on_log(requests: Sequence[FeedbackRequest], found: Found) -> bool:
-    """Return True if an answer depends on feedback that other nodes may have given since it was cached.
+def _rests_on_log(requests: Sequence[FeedbackRequest], decisions: DecisionsById) -> bool:
+    """Return True if an outcome depends on feedback that other nodes may have given since it was cached.
 
     A first answer does not: whether it is the first is checked again when it is written.
     """
-    pairs = ((request, found[request.id]) for request in requests)
-    return any(one is not None and (request.withdraw or one.feedback is not None) for request, one in pairs)
+    pairs = ((request, decisions[request.id]) for request in requests)
+    return any(
+        decision is not None and (request.withdraw or decision.feedback is not None) for request, decision in pairs
+    )
 
 
 def look_up(info: TaskInfo, ids: Sequence[str], reader: Reader, clock: Clock) -> dict[str, CachedDecision]:
     """Return the decisions of these ids in the log, with their feedback."""
-    found: dict[str, CachedDecision] = {}
-    for one in reader.find_decisions(info, ids):
-        head = one.decision
-        decision = found.get(head.id)
+    decisions: dict[str, CachedDecision] = {}
+    for match in reader.find_decisions(info, ids):
+        head = match.decision
+        decision = decisions.get(head.id)
         if decision is None:
             head = head._replace(time=clock.date_row(head.seq, head.time))
-            decision = found[head.id] = CachedDecision(head)
-        if one.feedback is None:
+            decision = decisions[head.id] = CachedDecision(head)
+        if match.feedback is None:
             continue
-        row = one.feedback._replace(time=clock.date_row(one.feedback.seq, one.feedback.time))
-        given = CachedFeedback(decision, row, one.revision)
+        row = match.feedback._replace(time=clock.date_row(match.feedback.seq, match.feedback.time))
+        given = CachedFeedback(decision, row, match.revision)
         if row.late:
             decision.late = given
         else:
             decision.counted = given
-    return found
+    return decisions
 
 
 def parse_feedback(served: ServedTask, request: FeedbackRequest, where: str) -> LatestFeedback | None:
@@ -259,20 +261,20 @@ def parse_feedback(served: ServedTask, request: FeedbackRequest, where: str) -> 
     For feedback by truth, `right` is not known yet: it depends on what was played.
     """
     if request.withdraw:
-        others = {name: field for name, field in FeedbackRequest.model_fields.items() if name not in ("id", "withdraw")}
-        given = [name for name, field in others.items() if getattr(request, name) is not field.default]
+        fields = {name: field for name, field in FeedbackRequest.model_fields.items() if name not in ("id", "withdraw")}
+        given = [name for name, field in fields.items() if getattr(request, name) is not field.default]
         if given:
             raise InvalidError(
-                f"{where}{given[0]} is there, and withdraw too: a feedback that is withdrawn says nothing",
+                f"{where}{given[0]} cannot be given together with withdraw",
                 f"{where}{given[0]}",
             )
         return None
     if (request.right is not None) + (request.reward is not None) + (request.truth is not None) != 1:
         given = [name for name in ANSWERS if getattr(request, name) is not None]
         if not given:
-            raise InvalidError(f"{where}right is missing, or a reward, or the truth", f"{where}right")
+            raise InvalidError(f"{where}right, reward or truth is missing: give one of them", f"{where}right")
         raise InvalidError(
-            f"{where}{given[1]} is there, and {given[0]} too: give one of right, reward and truth",
+            f"{where}{given[1]} cannot be given together with {given[0]}: give one of right, reward and truth",
             f"{where}{given[1]}",
         )
     reward = None
@@ -294,7 +296,7 @@ def _refuse_repeated(requests: Sequence[FeedbackRequest]) -> None:
     for index, request in enumerate(requests):
         if (request.revise or request.withdraw) and times[request.id] > 1:
             raise InvalidError(
-                f"[{index}].id is {request.id!r}, which is there more than once: what is revised or withdrawn may be there once",
+                f"[{index}].id is {request.id!r}, which occurs more than once: one request can revise or withdraw a feedback only once",
                 f"[{index}].id",
             )
 
@@ -309,7 +311,7 @@ def _match_decision(
         )
     if record.mode != "shadow" and (request.shown is not None or request.shown_propensity is not None):
         raise InvalidError(
-            f"{where}shown is for decisions made in shadow mode, and decision {request.id!r} was made in mode {record.mode}",
+            f"{where}shown is for decisions made in shadow mode, but decision {request.id!r} was made in mode {record.mode}",
             f"{where}shown",
         )
     if word.truth is None:
@@ -334,37 +336,37 @@ def judge(
         return "unknown", f"there is no decision {request.id!r} in task {info.name!r}"
     given = decision.feedback
     if request.withdraw and given is None:
-        return "conflict", f"decision {request.id!r} has no feedback that could be withdrawn"
+        return "conflict", f"decision {request.id!r} has no feedback to withdraw"
     if given is not None and (request.revise or request.withdraw):
         if given.word == word and not given.by_silence:
             return "duplicate", ""
         if 0 < given.row.seq <= info.base:
             return "conflict", (
-                f"the answer to decision {request.id!r} is in row {given.row.seq}, and what was learnt up to row {info.base} was kept when rows before that were "
-                "forgotten: it cannot be revised or withdrawn any more"
+                f"the feedback on decision {request.id!r} is in row {given.row.seq}, and what was learnt up to row {info.base} was kept when decisions "
+                "were forgotten: it can no longer be revised or withdrawn"
             )
         if info.revise_within is not None and now > given.row.time + info.revise_within:
             return "conflict", (
-                f"decision {request.id!r} was answered {now - given.row.time:.0f} s ago, and in task {info.name!r} an answer can be "
-                f"revised or withdrawn for {info.revise_within:g} s (revise_within)"
+                f"decision {request.id!r} got its feedback {now - given.row.time:.0f} s ago, but in task {info.name!r} feedback can be "
+                f"revised or withdrawn only for {info.revise_within:g} s (revise_within)"
             )
         # Late feedback stays late, even if revised.
         return ("withdrawn" if word is None else "late" if given is decision.late else "revised"), ""
     # The first answer counts, even if it is late.
-    said = decision.late if decision.counted is None or decision.counted.by_silence else decision.counted
-    if said is None:
+    earlier = decision.late if decision.counted is None or decision.counted.by_silence else decision.counted
+    if earlier is None:
         past = info.deadline_s is not None and now > decision.record.time + info.deadline_s
         return ("late" if past or decision.counted is not None else "accepted"), ""
-    if said.word is None:
+    if earlier.word is None:
         return (
             "conflict",
-            f"the feedback of decision {request.id!r} was withdrawn: give revise, to say something in its place",
+            f"the feedback on decision {request.id!r} was withdrawn: give revise to replace it",
         )
     assert word is not None
-    if said.word.says(word):
+    if earlier.word.says(word):
         return "duplicate", ""
     return "conflict", (
-        f"decision {request.id!r} was said to be {_describe_feedback(said.word, info)} before, and the first answer counts unless it is revised: give revise"
+        f"decision {request.id!r} was already reported as {_describe_feedback(earlier.word, info)}, and the first feedback counts: give revise to replace it"
     )
 
 
@@ -372,8 +374,8 @@ def _describe_feedback(word: LatestFeedback, info: TaskInfo) -> str:
     """Describe feedback in words."""
     if word.reward is not None:
         return f"worth {word.reward:g}"
-    named = "" if word.truth is None else f", with {info.classes[word.truth]!r} for its truth,"
-    return f"{'right' if word.right else 'wrong'}{named}"
+    truth = "" if word.truth is None else f" (truth {info.classes[word.truth]!r})"
+    return f"{'right' if word.right else 'wrong'}{truth}"
 
 
 def refuse_forgotten(reader: Reader, info: TaskInfo, ids: Sequence[str]) -> None:

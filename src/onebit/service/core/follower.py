@@ -125,25 +125,25 @@ class LogFollower:
         info = reader.task(expected.task, last)
         if info is not None and info.forgotten_at:  # older snapshots have learnt rows that no longer exist
             snapshots.remove_before(info.forgotten_at)
-        kept = reader.base(expected.task) if info is not None and info.base else None
-        found = next(snapshots.find_usable(reader, last), None) or (None if kept is None else decode_snapshot(kept))
-        if found is None:
+        base = reader.base(expected.task) if info is not None and info.base else None
+        snapshot = next(snapshots.find_usable(reader, last), None) or (None if base is None else decode_snapshot(base))
+        if snapshot is None:
             seq, _, detail = reader.changes(expected, 0, last)[0]
             learner = build_learner(detail, detail["classes"], expected.inputs)
             follower = cls(expected, Replicas(learner, 1, copies), Statistics(len(learner.classes)), seq, snapshots)
         else:
-            follower = cls._resume(expected, found, snapshots, copies)
+            follower = cls._resume(expected, snapshot, snapshots, copies)
         follower.began_at = last
         return follower
 
     @classmethod
-    def _resume(cls, expected: Expected, found: Snapshot, snapshots: Snapshots, copies: int) -> LogFollower:
+    def _resume(cls, expected: Expected, snapshot: Snapshot, snapshots: Snapshots, copies: int) -> LogFollower:
         """Continue from a snapshot."""
-        replicas = Replicas(found.learner, found.generation, copies)
-        follower = cls(expected, replicas, found.statistics, found.position, snapshots)
-        follower.revisions.horizon = found.revised
-        follower.snapshot_position = found.position
-        follower.snapshot_time -= found.age_s
+        replicas = Replicas(snapshot.learner, snapshot.generation, copies)
+        follower = cls(expected, replicas, snapshot.statistics, snapshot.position, snapshots)
+        follower.revisions.horizon = snapshot.revised
+        follower.snapshot_position = snapshot.position
+        follower.snapshot_time -= snapshot.age_s
         return follower
 
     @classmethod
@@ -176,7 +176,7 @@ class LogFollower:
     @property
     def queue(self) -> int:
         """Number of rows on disk that are not followed yet; at least 1 while revisions are not learnt."""
-        waiting = sum(one.rows for one in list(self._announced) if one.last > self.position)
+        waiting = sum(news.rows for news in list(self._announced) if news.last > self.position)
         return max(waiting, int(self.revised_from is not None))
 
     @property
@@ -204,18 +204,18 @@ class LogFollower:
         while self.position < end and not gives_up():
             upto = end
             counts_decisions = "decisions" in tables and not self.is_training
-            played = reader.played(self.expected, self.position, upto, CHUNK) if counts_decisions else []
-            if len(played) == CHUNK:
-                upto = played[-1].seq
-            none: tuple[list[Event], bool] = ([], False)
+            decisions = reader.played(self.expected, self.position, upto, CHUNK) if counts_decisions else []
+            if len(decisions) == CHUNK:
+                upto = decisions[-1].seq
+            no_events: tuple[list[Event], bool] = ([], False)
             events, more = (
                 reader.events(self.expected, self.position, upto, CHUNK, self.revisions.horizon)
                 if "feedback" in tables
-                else none
+                else no_events
             )
             if more:
                 upto = events[-1].seq
-                played = [record for record in played if record.seq <= upto]
+                decisions = [record for record in decisions if record.seq <= upto]
             changes = reader.changes(self.expected, self.position, upto) if "changes" in tables else []
             for change in changes:
                 if change.kind == "learner" and change.detail["generation"] > self.replicas.generation:
@@ -223,11 +223,11 @@ class LogFollower:
             # A decision may name a class that was added just before it.
             cuts = [*(change.seq for change in changes), upto]
             for index, cut in enumerate(cuts):
-                self._count_and_learn(self._select_records(played, cut), self._select_records(events, cut))
+                self._count_and_learn(self._select_records(decisions, cut), self._select_records(events, cut))
                 if index < len(changes):
                     self._apply_change(*changes[index])
                 self.position = cut
-            self.records += len(played) + len(events) + len(changes)
+            self.records += len(decisions) + len(events) + len(changes)
 
     def approach(
         self, reader: Reader, last: Callable[[], int], gives_up: Callable[[], bool], least: int = CHUNK
@@ -254,12 +254,12 @@ class LogFollower:
             return records
         return [record for record in records if self.position < record.seq <= cut]
 
-    def _count_and_learn(self, played: Sequence[DecisionHead], events: list[Event]) -> None:
+    def _count_and_learn(self, decisions: Sequence[DecisionHead], events: list[Event]) -> None:
         classes = len(self.replicas.resting.classes)
-        self.expected.check("decisions", played, classes)
+        self.expected.check("decisions", decisions, classes)
         check_events(self.expected, events, classes)
-        if played:
-            self.statistics.count_decisions(played)
+        if decisions:
+            self.statistics.count_decisions(decisions)
         if not events:
             return
         self.statistics.count_feedback(events)
@@ -268,14 +268,14 @@ class LogFollower:
         self.learn(events[ahead:])
 
     def teach_ahead(self, event: Event) -> None:
-        """Teach the feedback that is certain to be the next in the log not taught yet."""
+        """Teach feedback before it is followed; it must be certain to come next in the log."""
         self._ahead += 1
         self.learn((event,))
 
     def learn(self, events: Sequence[Event]) -> None:
-        """Teach those of the events that are to be learnt."""
-        taught = [event for event in events if event.counts and (event.learn or self.is_training)]
-        rejected = teach_events(self.replicas, self.expected.inputs, taught)
+        """Teach the events that are meant to be learnt."""
+        lessons = [event for event in events if event.counts and (event.learn or self.is_training)]
+        rejected = teach_events(self.replicas, self.expected.inputs, lessons)
         if rejected:
             self.statistics.count_refusals(rejected)
 
@@ -289,7 +289,7 @@ class LogFollower:
         self.trainees[generation].follow(reader, seq, revised=self.revisions.horizon)
 
     def _find_trained(self, generation: int, upto: int, reader: Reader) -> LogFollower | None:
-        """Return the learner that the leader of the nodes has trained to take over, if it is still current."""
+        """Return the learner that the leading node has trained to take over, if it is still valid."""
         trained = self.snapshots.find_trained(generation, reader)
         if trained is None or trained.position > upto:
             return None
@@ -327,11 +327,11 @@ class LogFollower:
         """Return a snapshot of the current state. Call it on the thread that follows."""
         revised = self.revisions.horizon
         mark = reader.mark(self.expected.task, self.position, revised)
-        then = reader.task(self.expected.task, self.position)
-        if mark is None or then is None:
-            raise InputError("the rows of its task in the log cannot be read any more")
+        info = reader.task(self.expected.task, self.position)
+        if mark is None or info is None:
+            raise InputError("the rows of the task can no longer be read from the log")
         learner, generation = self.replicas.resting, self.replicas.generation
-        retired = tuple(then.retired)
+        retired = tuple(info.retired)
         return pack_snapshot(Snapshot(learner, generation, self.position, revised, mark, self.statistics, retired))
 
 
@@ -340,10 +340,10 @@ def quarantine(task: str, error: Exception, position: int) -> str:
     if isinstance(error, BadRecordError):
         reason = str(error)
     elif isinstance(error, MemoryError):
-        reason = f"task {task!r}, after row {position}: there is not enough memory"
+        reason = f"task {task!r}, after row {position}: not enough memory"
     else:
         reason = f"task {task!r}, after row {position}: {error or type(error).__name__}"
-    about = {"event": "task-quarantined", "task": task}
+    extra = {"event": "task-quarantined", "task": task}
     # Any other exception is a bug, so log its traceback.
-    LOG.error(f"quarantined: {reason}", extra=about, exc_info=None if isinstance(error, OnebitError) else error)
+    LOG.error(f"quarantined: {reason}", extra=extra, exc_info=None if isinstance(error, OnebitError) else error)
     return reason

@@ -47,21 +47,21 @@ class Ring:
         return {"count": self.count, "last": stored.tobytes().hex()}
 
     @classmethod
-    def from_dict(cls, kept: dict[str, Any], kind: type = bool, highest: float = 1.0) -> Ring:
+    def from_dict(cls, state: dict[str, Any], kind: type = bool, highest: float = 1.0) -> Ring:
         """Restore from a snapshot; numbers must be from 0 to `highest`."""
         ring = cls(kind)
-        refuse_uncountable("count", kept["count"])
-        known = min(kept["count"], len(ring._flags))
-        last = bytes.fromhex(kept["last"])
+        require_counts("count", state["count"])
+        known = min(state["count"], len(ring._flags))
+        last = bytes.fromhex(state["last"])
         if len(last) != (-(-known // 8) if kind is bool else 8 * known):
-            raise InputError(f"{len(last)} bytes of the last {known} are remembered, but all must be")
+            raise InputError(f"the statistics must hold the last {known} values, got {len(last)} bytes")
         if kind is bool:
             flags = np.unpackbits(np.frombuffer(last, dtype=np.uint8), count=known).astype(bool)
         else:
             flags = np.frombuffer(last, dtype="<f8")
             if not ((flags >= 0.0) & (flags <= highest)).all():
                 raise InputError(f"the last numbers of the statistics must be from 0 to {highest:g}")
-        ring.count = kept["count"] - known
+        ring.count = state["count"] - known
         ring.add(flags)
         return ring
 
@@ -78,13 +78,15 @@ class FeedbackCurve:
         self._open: list[float] = [0] * len(SUMS)  # sums of the block that is not complete yet
         self._in_open = 0
 
-    def add(self, wrong: Sequence[bool], rewards: Sequence[float], asked: Sequence[bool], sure: Sequence[bool]) -> None:
-        """Add feedback, in log order."""
+    def add(
+        self, wrong: Sequence[bool], rewards: Sequence[float], limited: Sequence[bool], sure: Sequence[bool]
+    ) -> None:
+        """Add feedback, in log order; `limited` marks decisions with a required confidence."""
         start = 0
         while start < len(wrong):
             end = start + self._block - self._in_open
             sums = self._open
-            for place, flags in ((WRONG, wrong), (ASKED, asked), (SURE, sure)):
+            for place, flags in ((WRONG, wrong), (ASKED, limited), (SURE, sure)):
                 sums[place] += sum(flags[start:end])
             for reward, is_sure in zip(rewards[start:end], sure[start:end], strict=True):
                 sums[REWARD] += reward
@@ -100,12 +102,12 @@ class FeedbackCurve:
         self._open, self._in_open = [0] * len(SUMS), 0
         if len(self._whole) == MOST_POINTS:
             pairs = zip(self._whole[::2], self._whole[1::2], strict=True)
-            self._whole = [[one + other for one, other in zip(*pair, strict=True)] for pair in pairs]
+            self._whole = [[first + second for first, second in zip(*pair, strict=True)] for pair in pairs]
             self._block *= 2
 
-    def total(self, what: int) -> float:
+    def total(self, column: int) -> float:
         """Return one of the `SUMS` over all blocks."""
-        return sum((point[what] for point in self._whole), self._open[what])
+        return sum((point[column] for point in self._whole), self._open[column])
 
     def summarize(self) -> dict[str, list[Any]]:
         """Return the points of `replies.Curve` and the two curves of `replies.SureStats`."""
@@ -115,11 +117,11 @@ class FeedbackCurve:
         totals = [list(accumulate(column)) for column in zip(*points, strict=True)] or [[]] * len(SUMS)
         return {
             "feedback": feedback,
-            "error": _shares(totals[WRONG], feedback),
-            "recent": _shares([point[WRONG] for point in points], sizes),
-            "reward": _shares(totals[REWARD], feedback),
-            "answered": _shares(totals[SURE], totals[ASKED]),
-            "sure_error": _shares(totals[SURE_WRONG], totals[SURE]),
+            "error": _divide_each(totals[WRONG], feedback),
+            "recent": _divide_each([point[WRONG] for point in points], sizes),
+            "reward": _divide_each(totals[REWARD], feedback),
+            "answered": _divide_each(totals[SURE], totals[ASKED]),
+            "sure_error": _divide_each(totals[SURE_WRONG], totals[SURE]),
         }
 
     def to_dict(self) -> dict[str, Any]:
@@ -127,22 +129,22 @@ class FeedbackCurve:
         return {"block": self._block, "curve": self._whole.copy(), "open": [self._in_open, *self._open]}
 
     @classmethod
-    def from_dict(cls, kept: dict[str, Any]) -> FeedbackCurve:
+    def from_dict(cls, state: dict[str, Any]) -> FeedbackCurve:
         """Restore from a snapshot, which is untrusted: raise InputError for an impossible state."""
-        made = cls()
-        block, whole, opened = kept["block"], kept["curve"], kept["open"]
-        if not _fits(block, whole, opened):
-            raise InputError("the curve of the statistics has sums that so many feedbacks do not have")
+        curve = cls()
+        block, whole, opened = state["block"], state["curve"], state["open"]
+        if not _is_valid_curve(block, whole, opened):
+            raise InputError("invalid curve in the statistics: its sums do not fit its number of feedbacks")
         in_open, *sums = opened
-        made._block, made._whole, made._in_open, made._open = block, whole, in_open, sums
-        return made
+        curve._block, curve._whole, curve._in_open, curve._open = block, whole, in_open, sums
+        return curve
 
 
-def _shares(parts: list[float], of: list[Any]) -> list[float | None]:
-    return [part / whole if whole else None for part, whole in zip(parts, of, strict=True)]
+def _divide_each(parts: list[float], wholes: list[Any]) -> list[float | None]:
+    return [part / whole if whole else None for part, whole in zip(parts, wholes, strict=True)]
 
 
-def _fits(block: Any, whole: Any, opened: Any) -> bool:
+def _is_valid_curve(block: Any, whole: Any, opened: Any) -> bool:
     """Return True if these are valid parts of a curve."""
     if not is_whole_number(block, 1, MOST_COUNTED) or not isinstance(whole, list) or len(whole) >= MOST_POINTS:
         return False
@@ -159,14 +161,14 @@ def _are_sums(point: Any, count: int) -> bool:
     if not isinstance(point, list) or len(point) != len(SUMS):
         return False
     counted = all(is_whole_number(point[place], 0, count) for place in (WRONG, ASKED, SURE))
-    real = all(type(one) in (int, float) and math.isfinite(one) and 0 <= one <= count for one in point)
+    real = all(type(value) in (int, float) and math.isfinite(value) and 0 <= value <= count for value in point)
     return counted and real and point[SURE_WRONG] <= point[SURE] <= point[ASKED]
 
 
-def refuse_uncountable(name: str, thing: Any) -> None:
+def require_counts(name: str, value: Any) -> None:
     """Raise InputError unless all parts are whole numbers in the range of a counter."""
-    parts = thing.values() if isinstance(thing, dict) else thing if isinstance(thing, list) else None
-    if parts is None and not is_whole_number(thing, 0, MOST_COUNTED):
-        raise InputError(f"{name} of the statistics has {brief(thing)} in it, but must have whole numbers from 0 up")
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    if parts is None and not is_whole_number(value, 0, MOST_COUNTED):
+        raise InputError(f"{name} of the statistics: expected whole numbers from 0 up, got {brief(value)}")
     for part in parts or ():
-        refuse_uncountable(name, part)
+        require_counts(name, part)

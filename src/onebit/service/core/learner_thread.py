@@ -26,7 +26,7 @@ COUNTED_S = 0.1  # how long decisions without feedback may wait to be counted
 # interpreter, and learning several rows takes hardly longer than learning one.
 GATHERED_S = 0.005
 WRITING_SHARE = 0.1  # at most this share of the time is spent writing snapshots
-TOGETHER_S = 0.1  # wait for further revisions before a replay
+GATHER_REVISIONS_S = 0.1  # wait for further revisions before a replay
 REVISION_RETRY_S = 1.0
 LOG = logging.getLogger("onebit.service")
 
@@ -58,9 +58,9 @@ class LearnerThread:
         self._learner, self._reviser, self._writer = self._threads = [
             threading.Thread(target=work, name=name, daemon=True)
             for work, name in (
-                (self._run, "onebit-learner"),
+                (self._follow_log, "onebit-learner"),
                 (self._learn_revisions, "onebit-reviser"),
-                (self._write, "onebit-snapshots"),
+                (self._write_snapshots, "onebit-snapshots"),
             )
         ]
 
@@ -85,7 +85,7 @@ class LearnerThread:
         self._news.put((last, set(counts)))
 
     def stop(self) -> None:
-        """Follow to the end of what was announced, write a last snapshot of every task, and stop.
+        """Follow all announced rows, write a last snapshot of every task, and stop.
 
         Revisions that are being learnt are left to the next start, which gives the same result.
         """
@@ -108,7 +108,7 @@ class LearnerThread:
         self._packed.put(written)
         return written
 
-    def _run(self) -> None:
+    def _follow_log(self) -> None:
         reader: Reader | None = None
         last, ending = 0, False
         behind: dict[int, set[str]] = {}  # tasks, and the tables in which they have new records
@@ -134,13 +134,15 @@ class LearnerThread:
         """Wait for announcements and collect them in `behind`; return the last position, and True at the end."""
         try:
             news = self._news.get(timeout=RETRY_S if behind else None)
-            patient, gathers = time.monotonic() + COUNTED_S, not behind
+            deadline, gathers = time.monotonic() + COUNTED_S, not behind
             while news is not None:
                 last = max(last, news[0])
                 for task, table in news[1]:
                     behind.setdefault(task, set()).add(table)
                 # Decisions without feedback are only counted, which can wait, but not for ever.
-                left = patient - time.monotonic() if all(one == {"decisions"} for one in behind.values()) else 0.0
+                left = (
+                    deadline - time.monotonic() if all(tables == {"decisions"} for tables in behind.values()) else 0.0
+                )
                 if left <= 0.0 and gathers:
                     time.sleep(GATHERED_S)
                     gathers = False
@@ -164,14 +166,14 @@ class LearnerThread:
             follower = served.follower
             try:
                 follower.follow(reader, last, tables)
-                self._attend(follower, reader)
+                self._request_work(follower, reader)
             except LogError as error:
                 left[task], why = tables, str(error)
             except Exception as error:  # the log has all rows, and the next start tries again
                 follower.quarantine(error)
         return left, why
 
-    def _attend(self, follower: LogFollower, reader: Reader) -> None:
+    def _request_work(self, follower: LogFollower, reader: Reader) -> None:
         """Request a replay of the log if feedback was revised after it was learnt, or a snapshot if one is due."""
         if follower.revised_from is not None:
             if not follower.revising:
@@ -191,7 +193,7 @@ class LearnerThread:
         try:
             self._packed.put((follower, follower.snapshot(reader), True))
         except Exception as error:
-            self._snapshot_failed(follower, error)
+            self._note_failed_snapshot(follower, error)
             return
         follower.writing = True
         follower.records_at_snapshot = follower.records
@@ -202,12 +204,12 @@ class LearnerThread:
         if follower.position > follower.snapshot_position and known and self._store.lease is not None:
             self._queue_snapshot(follower, reader)
 
-    def _write(self) -> None:
-        while (one := self._packed.get()) is not None:
-            if isinstance(one, threading.Event):
-                one.set()
+    def _write_snapshots(self) -> None:
+        while (job := self._packed.get()) is not None:
+            if isinstance(job, threading.Event):
+                job.set()
                 continue
-            follower, content, newest = one
+            follower, content, newest = job
             began = time.monotonic()
             try:
                 path = follower.snapshots.write(content)
@@ -218,12 +220,12 @@ class LearnerThread:
                     f"snapshot {path}", extra={"event": "snapshot", "path": str(path), "position": content.position}
                 )
             except Exception as error:  # whatever the error, the next snapshot is tried
-                self._snapshot_failed(follower, error)
+                self._note_failed_snapshot(follower, error)
             follower.snapshot_tried = time.monotonic()
             follower.writing_s = follower.snapshot_tried - began
             follower.writing = follower.writing and not newest
 
-    def _snapshot_failed(self, follower: LogFollower, error: Exception) -> None:
+    def _note_failed_snapshot(self, follower: LogFollower, error: Exception) -> None:
         why = str(error) or type(error).__name__
         follower.snapshots_failed += 1
         follower.failed_in_a_row, follower.snapshot_error = follower.failed_in_a_row + 1, why
@@ -240,7 +242,7 @@ class LearnerThread:
         during a replay, wait for the next one, which covers them all.
         """
         while (follower := self._revised.get()) is not None:
-            self._ending.wait(TOGETHER_S)
+            self._ending.wait(GATHER_REVISIONS_S)
             while not self._is_useless(follower) and not self._replay(follower):
                 self._ending.wait(REVISION_RETRY_S)
 
@@ -288,9 +290,9 @@ class LearnerThread:
                 return False
             name, seconds = follower.expected.name, round(time.perf_counter() - began, 3)
             about = {"event": "revised", "task": name, "seconds": str(seconds)}
-            LOG.info(f"task {name}: the log was followed again", extra=about)
+            LOG.info(f"task {name}: replayed the log with revised feedback", extra=about)
             follower.adopt(new, reader)
             follower.revising = False
             follower.records_at_snapshot = -math.inf  # a snapshot is due
-            self._attend(follower, reader)
+            self._request_work(follower, reader)
             return True

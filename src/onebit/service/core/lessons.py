@@ -20,10 +20,10 @@ from onebit.service.store.queries import Event
 def teach_events(replicas: Replicas, inputs: Inputs, events: Sequence[Event]) -> int:
     """Teach events in order; return how many the learner rejected."""
     if len(events) == 1:
-        return replicas.teach(_lesson(replicas, inputs, events, _is_own(replicas, events[0])))
+        return replicas.teach(_build_lesson(replicas, inputs, events, _is_own(replicas, events[0])))
     rejected = 0
     for (own, _), run in groupby(events, lambda event: (_is_own(replicas, event), event.candidates is None)):
-        rejected += replicas.teach(_lesson(replicas, inputs, list(run), own))
+        rejected += replicas.teach(_build_lesson(replicas, inputs, list(run), own))
     return rejected
 
 
@@ -34,7 +34,7 @@ def _is_own(replicas: Replicas, event: Event) -> bool:
     return event.shown in (None, event.decision.label) or not replicas.resting.runtime.rule.notes_the_label
 
 
-def _lesson(replicas: Replicas, inputs: Inputs, events: Sequence[Event], own: bool) -> Callable[[Learner], int]:
+def _build_lesson(replicas: Replicas, inputs: Inputs, events: Sequence[Event], own: bool) -> Callable[[Learner], int]:
     """Return a function that teaches these events to a learner and returns how many were rejected."""
     if not own:
         return lambda learner: _count_rejected(_read_logged, learner, inputs, events)
@@ -42,7 +42,7 @@ def _lesson(replicas: Replicas, inputs: Inputs, events: Sequence[Event], own: bo
         return lambda learner: _count_rejected(_read_own, learner, inputs, events)
     rows = inputs.stack([event.x for event in events])
     ids = [event.decision.id for event in events]
-    choices = np.array([_choice(event) for event in events], dtype=np.float64)  # None becomes NaN
+    choices = np.array([_build_choice(event) for event in events], dtype=np.float64)  # None becomes NaN
     right = np.array([event.right for event in events], dtype=bool)
     sets = [candidates for event in events if (candidates := event.candidates) is not None]
     among = pack_candidates(sets, [bool(event.decision.complete) for event in events]) if sets else None
@@ -91,29 +91,29 @@ def _read_logged(learner: Learner, x: Any, event: Event) -> Decision:
         learner.classes[label],
         min(propensity, 1.0),
         event.decision.id,
-        among=_candidates(learner, event),
+        among=_name_candidates(learner, event),
         complete=bool(event.decision.complete),
     )
 
 
 def _read_own(learner: Learner, x: Any, event: Event) -> Decision:
     """Return a decision of this learner; learning from it is much faster than from a batch of one."""
-    label, greedy, weight, note, second_note, propensity, *surety = _choice(event)
+    label, greedy, weight, note, second_note, propensity, *surety = _build_choice(event)
     classes, runtime = learner.classes, learner.runtime
     return Decision(
         *(event.decision.id, classes[label], propensity, classes[greedy], weight, (note, second_note), x),
-        *(runtime.ledger.moment, runtime.identity, _candidates(learner, event), bool(event.decision.complete)),
+        *(runtime.ledger.moment, runtime.identity, _name_candidates(learner, event), bool(event.decision.complete)),
         *(None, *surety),
     )
 
 
-def _candidates(learner: Learner, event: Event) -> tuple[Any, ...] | None:
+def _name_candidates(learner: Learner, event: Event) -> tuple[Any, ...] | None:
     """Return the names of the classes to learn among; None for all."""
     candidates = event.candidates
     return None if candidates is None else tuple(learner.classes[index] for index in candidates)
 
 
-def _choice(event: Event) -> tuple[Any, ...]:
+def _build_choice(event: Event) -> tuple[Any, ...]:
     """Return the choice of an event as `learn_rows` expects it.
 
     If something else was shown than the label, the choice has the propensity of what was shown.

@@ -33,7 +33,7 @@ Plan = Generator[Wait, Any, T]
 
 
 def settle(submissions: list[Submission | None]) -> Plan[None]:
-    """Wait until what others have submitted is certain to be written, or has failed."""
+    """Wait until rows submitted by others are certain to be written, or have failed."""
     for submission in submissions:
         if submission is not None and not submission.accepted and not submission.done:
             with contextlib.suppress(Exception):  # its submitter gets the error: here it only matters that it is done
@@ -68,7 +68,7 @@ async def run_plan(plan: Plan[T], inquiry: Inquiry, heavy_work: HeavyWork) -> T:
                 if isinstance(wait, LookUp):
                     value = await inquiry.run(wait.query)
                 else:
-                    await finished(wait)
+                    await wait_until_done(wait)
             except Exception as error:
                 step, value = plan.throw, error
     except StopIteration as end:
@@ -77,7 +77,7 @@ async def run_plan(plan: Plan[T], inquiry: Inquiry, heavy_work: HeavyWork) -> T:
         plan.close()
 
 
-async def finished(submission: Submission) -> None:
+async def wait_until_done(submission: Submission) -> None:
     """Wait on the event loop until a submission is done; raise its error if it failed."""
     if not submission.done:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()

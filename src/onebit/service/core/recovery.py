@@ -22,8 +22,8 @@ LOG = logging.getLogger("onebit.service")
 MOST_TASKS = 2**53
 
 
-def recover(core: ServingCore, served: dict[str, ServedTask], aside: dict[str, DamagedTask]) -> tuple[int, int]:
-    """Fill `served` and `aside` with the tasks of the log: those that work and those quarantined.
+def recover(core: ServingCore, served: dict[str, ServedTask], quarantined: dict[str, DamagedTask]) -> tuple[int, int]:
+    """Fill `served` and `quarantined` with the tasks of the log: those that work and those quarantined.
 
     Return the number of the next task to be created, and the seq of the last change applied. The learner thread is not started yet.
     """
@@ -35,32 +35,34 @@ def recover(core: ServingCore, served: dict[str, ServedTask], aside: dict[str, D
                 continue
             try:
                 if info.name in served:
-                    raise InputError(f"its name is that of task number {served[info.name].info.number} too")
+                    raise InputError(f"task number {served[info.name].info.number} has the same name")
                 task = bring_up_task(core, info, reader)
             except LogError:  # the log itself failed, not one task
                 raise
             except Exception as error:
                 reason = quarantine(info.name, error, last)
-                _put(aside, DamagedTask(info.number, info.name, reason, False), served)
+                _quarantine(quarantined, DamagedTask(info.number, info.name, reason, False), served)
             else:
                 served[info.name] = task
                 core.learner_thread.tasks[info.number] = task
-        for gone in damaged:
-            if not gone.deleted:
-                LOG.error(f"quarantined: {gone.reason}", extra={"event": "task-quarantined", "task": gone.name})
-                _put(aside, gone, served)
-    numbers = [info.number for info in tasks] + [gone.number for gone in damaged]
-    return 1 + max((one for one in numbers if one < MOST_TASKS), default=0), last_change
+        for task_record in damaged:
+            if not task_record.deleted:
+                LOG.error(
+                    f"quarantined: {task_record.reason}", extra={"event": "task-quarantined", "task": task_record.name}
+                )
+                _quarantine(quarantined, task_record, served)
+    numbers = [info.number for info in tasks] + [task_record.number for task_record in damaged]
+    return 1 + max((number for number in numbers if number < MOST_TASKS), default=0), last_change
 
 
-def _put(aside: dict[str, DamagedTask], task: DamagedTask, served: dict[str, ServedTask]) -> None:
+def _quarantine(quarantined: dict[str, DamagedTask], task: DamagedTask, served: dict[str, ServedTask]) -> None:
     """Quarantine a damaged task under its name, or under a free one if that is unreadable or taken."""
-    name, taken = task.name, served.keys() | aside.keys()
-    if name is None or name in taken:
+    name, names = task.name, served.keys() | quarantined.keys()
+    if name is None or name in names:
         name = f"damaged-{task.number}"
-        while name in taken:
+        while name in names:
             name += "-"
-    aside[name] = task
+    quarantined[name] = task
 
 
 def bring_up_task(core: ServingCore, info: TaskInfo, reader: Reader, copies: int = 2) -> ServedTask:

@@ -61,7 +61,7 @@ class Replicas:
             if learner.runtime.lock.acquire(blocking=False):  # otherwise the copies have just been swapped
                 break
         try:
-            among, complete = _candidates(learner, terms, retired)
+            among, complete = _find_candidates(learner, terms, retired)
             if len(ids) == 1 and among[0] is None and terms[0].sure is None and terms[0].risk is None:
                 learner.runtime.decide_one(rows[0], ids[0])  # the common case, in a third of the time
                 numbers = learner.runtime.model.choice.copy()
@@ -104,19 +104,17 @@ class Replicas:
         return self._front.learnt
 
 
-def _candidates(
+def _find_candidates(
     learner: Learner, terms: Sequence[RequestTerms], retired: Collection[ClassName]
 ) -> tuple[list[Places | None], list[bool]]:
     """Return the playable classes of each row, None for all, and whether the right class is known to be among them."""
     among, complete = list[Places | None](), list[bool]()
-    classes, gone = learner.runtime.names.names, frozenset(retired)
-    playable = tuple([place for place, name in enumerate(classes) if name not in gone]) if gone else None
+    classes, excluded = learner.runtime.names.names, frozenset(retired)
+    playable = tuple([place for place, name in enumerate(classes) if name not in excluded]) if excluded else None
     for request in terms:
         places = playable if request.among is None else request.among
         if places is not None and places[-1] >= len(classes):
-            raise UnavailableError(
-                "among has a class that is being added at this moment; the request may be sent again"
-            )
+            raise UnavailableError("among has a class that is just being added: send the request again")
         if places is not None and len(places) == len(classes):
             places = None
         among.append(places)
@@ -134,22 +132,22 @@ def _decide_rows(
     complete: list[bool],
 ) -> NDArray[np.float64]:
     """Return the choices for rows, with one call per requested certainty: usually a single call."""
-    asked = dict.fromkeys((one.sure, one.risk) for one in terms)
-    if len(asked) == 1:
-        ((sure, risk),) = asked
+    certainties = dict.fromkeys((request.sure, request.risk) for request in terms)
+    if len(certainties) == 1:
+        ((sure, risk),) = certainties
         sets = None
         if any(places is not None for places in among):
             everything = range(len(learner.classes))
             flags = [known or places is None for known, places in zip(complete, among, strict=True)]
             sets = pack_candidates([everything if places is None else places for places in among], flags)
-        limits = (math.nan if one is None else one for one in (sure, risk))
+        limits = (math.nan if limit is None else limit for limit in (sure, risk))
         return learner.runtime.decide_rows(rows, ids, sets, *limits)
     parts: list[NDArray[np.float64]] = []
     order: list[int] = []
-    for certainty in asked:
-        some = [row for row, one in enumerate(terms) if (one.sure, one.risk) == certainty]
-        order += some
-        kept = rows[some] if isinstance(rows, np.ndarray) else [rows[row] for row in some]
-        picked = ([given[row] for row in some] for given in (ids, terms, among, complete))
-        parts.append(_decide_rows(learner, kept, *picked))  # type: ignore[arg-type]
+    for certainty in certainties:
+        indices = [row for row, request in enumerate(terms) if (request.sure, request.risk) == certainty]
+        order += indices
+        selection = rows[indices] if isinstance(rows, np.ndarray) else [rows[row] for row in indices]
+        columns = ([column[row] for row in indices] for column in (ids, terms, among, complete))
+        parts.append(_decide_rows(learner, selection, *columns))  # type: ignore[arg-type]
     return np.concatenate(parts)[np.argsort(order)]

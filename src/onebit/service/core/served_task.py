@@ -11,7 +11,6 @@ from onebit.contract.validation import ClassName, join_names
 from onebit.service.core.follower import LogFollower
 from onebit.service.errors import InvalidError
 from onebit.service.replies import Task, Training
-from onebit.service.store.clock import rfc3339
 from onebit.service.store.reader import Reader
 from onebit.service.store.submission import Assumptions
 from onebit.service.task import TaskInfo, class_texts
@@ -103,9 +102,7 @@ def describe_task(served: ServedTask) -> Task:
         **{field: value for field, value in info.detail.items() if field not in ("seed", "version")},
         retired=info.retired,
         created=info.created_at,
-        created_at=rfc3339(info.created_at),
         deleted=info.deleted,
-        deleted_at=rfc3339(info.deleted),
         generation=info.generation,
         learnt=follower.replicas.learnt,
         position=follower.position,
@@ -119,9 +116,9 @@ def summarize_task(served: ServedTask, window: int, now: float) -> dict[str, Any
     There may be many classes.
     """
     info, follower = served.info, served.follower
-    seen = follower.statistics.summarize(window, now)
-    sure, risk = seen["certainty"], info.risk
-    kept = None if risk is None else overshoot(sure["heard"], sure["wrong"], risk)
+    statistics = follower.statistics.summarize(window, now)
+    sure, risk = statistics["certainty"], info.risk
+    excess = None if risk is None else overshoot(sure["heard"], sure["wrong"], risk)
     return {
         "task": info.name,
         "mode": info.mode,
@@ -130,6 +127,6 @@ def summarize_task(served: ServedTask, window: int, now: float) -> dict[str, Any
         "learnt": follower.replicas.learnt,
         "position": follower.position,
         "queue": follower.queue,
-        **seen,
-        "certainty": {**sure, "risk": risk, "overshoot": kept},
+        **statistics,
+        "certainty": {**sure, "risk": risk, "overshoot": excess},
     }

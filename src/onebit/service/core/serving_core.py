@@ -1,4 +1,4 @@
-"""What the plans of one serving process share: a log in use."""
+"""The open log of a process, and what all plans on it share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOG = logging.getLogger("onebit.service")
 
 
 class ServingCore:
-    """A log in use, and what decisions and feedback need of it, for all of its tasks. Take its store before.
+    """An open log with its writer, clock and learner threads, for all its tasks. Take its store before.
 
     Use it in one context only: an event loop, or under a lock.
     """
@@ -61,9 +61,9 @@ class ServingCore:
         self.learner_thread = LearnerThread(store, settings.snapshot_every, followed, alone)
         if self.clock.behind > 1.0:
             then = (
-                "times go on from the log's"
+                "times continue from those of the log"
                 if self.clock.follows_log
-                else "the machine is believed, and times in the log go back by that"
+                else "the machine's time is used, so times in the log go back by that much"
             )
             about = {"event": "clock-behind"}
             LOG.warning(f"the clock of this machine is {self.clock.behind:.0f} s behind the log; {then}", extra=about)

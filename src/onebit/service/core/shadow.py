@@ -31,7 +31,7 @@ class ShadowRounds:
 
     def add(self, events: Sequence[Event], classes: int) -> None:
         """Append rounds of a task that now has `classes` classes."""
-        scores = _scored(events, classes)
+        scores = _compute_scores(events, classes)
         for name, ring in self._rings.items():
             ring.add(getattr(scores, name))
 
@@ -39,14 +39,14 @@ class ShadowRounds:
         """Return the estimate in the form of `replies.ShadowStats`."""
         last = {name: ring.last(window) for name, ring in self._rings.items()}
         none = np.zeros(len(last["weight"]))  # there is no reward model here
-        found = snips(Scores(**last, expected=none, predicted=none, missing_expected=none))
-        known = not math.isnan(found.value)
+        estimate = snips(Scores(**last, expected=none, predicted=none, missing_expected=none))
+        known = not math.isnan(estimate.value)
         return {
-            "rounds": found.rounds,
-            "error": found.error if known else None,
-            "low": 1.0 - found.high,
-            "high": 1.0 - found.low,
-            "effective": found.effective,
+            "rounds": estimate.rounds,
+            "error": estimate.error if known else None,
+            "low": 1.0 - estimate.high,
+            "high": 1.0 - estimate.low,
+            "effective": estimate.effective,
             "missing": float(last["missing"].mean()),
         }
 
@@ -55,18 +55,18 @@ class ShadowRounds:
         return {name: ring.to_dict() for name, ring in self._rings.items()}
 
     @classmethod
-    def from_dict(cls, kept: dict[str, Any]) -> ShadowRounds:
+    def from_dict(cls, state: dict[str, Any]) -> ShadowRounds:
         """Restore from a snapshot, which is untrusted."""
-        made = cls()
+        rounds = cls()
         highest = {"reward": 1.0, "missing": 1.0 + LEAST, "weight": 2.0 / LEAST, "squares": 2.0 / LEAST}
-        made._rings = {name: Ring.from_dict(kept[name], float, highest.get(name, 2.0 / LEAST**2)) for name in KEPT}
-        counts = {ring.count for ring in made._rings.values()}
+        rounds._rings = {name: Ring.from_dict(state[name], float, highest.get(name, 2.0 / LEAST**2)) for name in KEPT}
+        counts = {ring.count for ring in rounds._rings.values()}
         if len(counts) != 1 or counts == {0}:
-            raise InputError("the rounds of shadow mode in the statistics are of different numbers, or there are none")
-        return made
+            raise InputError("the shadow-mode statistics have no rounds, or lists of different lengths")
+        return rounds
 
 
-def _scored(events: Sequence[Event], classes: int) -> Scores:
+def _compute_scores(events: Sequence[Event], classes: int) -> Scores:
     """Return the off-policy scores of each round."""
     count = len(events)
     target, offered = np.zeros((count, classes)), np.ones((count, classes), dtype=bool)
@@ -81,10 +81,10 @@ def _scored(events: Sequence[Event], classes: int) -> Scores:
     unknown = np.full((count, classes), np.nan)  # propensities of other classes are unknown
     reward = np.array([event.worth for event in events], dtype=float)
     block = RoundBlock(target, np.zeros((count, classes)), unknown, labels, reward, propensity, offered)
-    found = score_block(block, Trust())
+    scores = score_block(block, Trust())
     for row, event in enumerate(events):
         if event.truth is not None:
-            found.weight[row] = found.squares[row] = found.cubes[row] = 1.0
-            found.missing[row] = 0.0
-            found.reward[row] = min(1.0, target[row, event.truth])
-    return found
+            scores.weight[row] = scores.squares[row] = scores.cubes[row] = 1.0
+            scores.missing[row] = 0.0
+            scores.reward[row] = min(1.0, target[row, event.truth])
+    return scores

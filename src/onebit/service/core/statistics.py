@@ -16,14 +16,14 @@ from onebit.contract.description import wilson_interval
 from onebit.contract.validation import ClassName
 from onebit.errors import InputError
 from onebit.service.core.drift import DriftDetector
-from onebit.service.core.history import REWARD, SURE, SURE_WRONG, WINDOW, FeedbackCurve, Ring, refuse_uncountable
+from onebit.service.core.history import REWARD, SURE, SURE_WRONG, WINDOW, FeedbackCurve, Ring, require_counts
 from onebit.service.core.shadow import ShadowRounds
 from onebit.service.store.queries import Event
 from onebit.service.store.rows import DecisionHead
 from onebit.service.task import is_unsure
 
 SECONDS = 120
-WENT_BACK_S = 600  # feedback is counted after later decisions, but is seldom that much older
+MOST_DISORDER_S = 600  # feedback is counted after later decisions, but is seldom that much older
 BOUNDS_S = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 60, 300, 1800, 7200, 43_200, 86_400, 604_800)
 COUNTS = (
     *("decisions", "feedback", "right", "late", "silences", "revised", "withdrawn", "refused"),
@@ -36,7 +36,7 @@ SHOWN = COUNTS[: COUNTS.index("asked")]
 Shares = tuple[float, float, float] | tuple[None, None, None]
 
 
-def _share(count: float, total: int) -> Shares:
+def _estimate_share(count: float, total: int) -> Shares:
     """Return a proportion with the bounds of its 95 % interval; None for each without rounds."""
     return wilson_interval(count, total) if total else (None, None, None)
 
@@ -100,26 +100,26 @@ class Statistics:
             self._counts["right"] += int(right.sum())
             self._counts["rewards"] += sum(event.reward is not None for event in counted)
             self._counts["truths"] += sum(event.truth is not None for event in counted)
-            self._remember_rewards(counted)
-            self._remember_shown([event for event in counted if event.shown is not None])
+            self._add_rewards(counted)
+            self._add_shadow_rounds([event for event in counted if event.shown is not None])
             np.add.at(self._classes[1], labels, 1)
             np.add.at(self._classes[2], labels[right], 1)
             self._wrong.add(~right)
             self._count_seconds([event.time for event in counted], 1)
             before = self._counts["feedback"] - len(counted)
             for number, event in enumerate(counted, start=before + 1):
-                self.drift.hear(event.seq, event.time, event.worth, self.classes, number)
+                self.drift.add(event.seq, event.time, event.worth, self.classes, number)
             # The confidence is that in the learner's own label.
-            asked = [
+            limited = [
                 event.decision.sure is not None and event.shown in (None, event.decision.label) for event in counted
             ]
             sure = [
-                one and not is_unsure(event.decision.confidence, event.decision.sure)
-                for one, event in zip(asked, counted, strict=True)
+                is_limited and not is_unsure(event.decision.confidence, event.decision.sure)
+                for is_limited, event in zip(limited, counted, strict=True)
             ]
-            self._curve.add([not event.right for event in counted], [event.worth for event in counted], asked, sure)
+            self._curve.add([not event.right for event in counted], [event.worth for event in counted], limited, sure)
 
-    def _remember_rewards(self, events: Sequence[Event]) -> None:
+    def _add_rewards(self, events: Sequence[Event]) -> None:
         if self._rewards is None and self._counts["rewards"]:  # this is the first reward
             self._rewards = Ring(float)
             before = self._wrong.last(WINDOW)
@@ -128,7 +128,7 @@ class Statistics:
         if self._rewards is not None:
             self._rewards.add(np.array([event.worth for event in events], dtype=float))
 
-    def _remember_shown(self, events: Sequence[Event]) -> None:
+    def _add_shadow_rounds(self, events: Sequence[Event]) -> None:
         if events:
             self._shadow = self._shadow or ShadowRounds()
             self._shadow.add(events, self.classes)
@@ -139,7 +139,7 @@ class Statistics:
             self._counts["refused"] += count
 
     def _count_seconds(self, times: Sequence[float], index: int) -> None:
-        if times and max(self._seconds, default=0) - int(times[-1]) > WENT_BACK_S:
+        if times and max(self._seconds, default=0) - int(times[-1]) > MOST_DISORDER_S:
             # The clock was ahead before: drop later seconds, which would displace the current ones.
             self._seconds = {second: counts for second, counts in self._seconds.items() if second <= times[-1]}
         for second, count in Counter(map(int, times)).items():
@@ -167,7 +167,7 @@ class Statistics:
         with self._lock:
             last = self._wrong.last(window)
             wrong = int(last.sum())
-            error, low, high = _share(wrong, len(last))
+            error, low, high = _estimate_share(wrong, len(last))
             explored = self._explored.last(window)
             seconds = [self._seconds.get(second, (0, 0)) for second in range(int(now) - SECONDS, int(now))]
             minute = seconds[-60:]
@@ -187,10 +187,10 @@ class Statistics:
                     "mean_reward": float(rewards.mean()) if len(rewards) else None,
                 },
                 "rates": {
-                    "decisions_per_s": sum(one[0] for one in minute) / 60,
-                    "feedback_per_s": sum(one[1] for one in minute) / 60,
-                    "decisions": [one[0] for one in seconds],
-                    "feedback": [one[1] for one in seconds],
+                    "decisions_per_s": sum(counts[0] for counts in minute) / 60,
+                    "feedback_per_s": sum(counts[1] for counts in minute) / 60,
+                    "decisions": [counts[0] for counts in seconds],
+                    "feedback": [counts[1] for counts in seconds],
                 },
                 "delays": {"bounds_s": list(BOUNDS_S), "counts": self._delays.tolist()},
                 "classes": [],
@@ -234,37 +234,37 @@ class Statistics:
             }
 
     @classmethod
-    def from_dict(cls, kept: dict[str, Any]) -> Statistics:
+    def from_dict(cls, state: dict[str, Any]) -> Statistics:
         """Restore from a snapshot, which is untrusted: raise InputError for impossible counts."""
         for name in ("counts", "classes", "delays", "seconds"):
-            refuse_uncountable(name, kept[name])
-        if not _fits(kept) or kept["counts"].get("right", 0) > kept["counts"].get("feedback", 0):
+            require_counts(name, state[name])
+        if not _is_consistent(state) or state["counts"].get("right", 0) > state["counts"].get("feedback", 0):
             raise InputError(
-                "the statistics contradict themselves: more right or wrong answers than answers, or other lengths"
+                "the statistics contradict themselves: more right answers than answers, or lists of different lengths"
             )
-        made = cls(0)
-        made._counts = {name: kept["counts"].get(name, 0) for name in COUNTS}
-        made._classes = np.array(kept["classes"], dtype=np.int64).reshape(3, -1)
-        made._wrong = Ring.from_dict(kept["wrong"])
-        made._explored = Ring.from_dict(kept["explored"])
-        made._delays = np.array(kept["delays"], dtype=np.int64)
-        made._seconds = {second: [decisions, feedbacks] for second, decisions, feedbacks in kept["seconds"]}
-        made._curve = FeedbackCurve.from_dict(kept)
-        if kept.get("rewards") is not None:
-            made._rewards = Ring.from_dict(kept["rewards"], float)
-        if kept.get("shadow") is not None:
-            made._shadow = ShadowRounds.from_dict(kept["shadow"])
-        made.drift = DriftDetector.from_dict(kept["drift"])
-        return made
+        statistics = cls(0)
+        statistics._counts = {name: state["counts"].get(name, 0) for name in COUNTS}
+        statistics._classes = np.array(state["classes"], dtype=np.int64).reshape(3, -1)
+        statistics._wrong = Ring.from_dict(state["wrong"])
+        statistics._explored = Ring.from_dict(state["explored"])
+        statistics._delays = np.array(state["delays"], dtype=np.int64)
+        statistics._seconds = {second: [decisions, feedbacks] for second, decisions, feedbacks in state["seconds"]}
+        statistics._curve = FeedbackCurve.from_dict(state)
+        if state.get("rewards") is not None:
+            statistics._rewards = Ring.from_dict(state["rewards"], float)
+        if state.get("shadow") is not None:
+            statistics._shadow = ShadowRounds.from_dict(state["shadow"])
+        statistics.drift = DriftDetector.from_dict(state["drift"])
+        return statistics
 
 
-def _fits(kept: dict[str, Any]) -> bool:
+def _is_consistent(state: dict[str, Any]) -> bool:
     """Return True if the parts have the right lengths and are consistent with each other."""
-    if len(kept["classes"]) != 3 or any(len(one) != 3 for one in kept["seconds"]):
+    if len(state["classes"]) != 3 or any(len(counts) != 3 for counts in state["seconds"]):
         return False
-    played, heard, right = kept["classes"]
-    fits = len(played) == len(heard) == len(right) and len(kept["delays"]) == len(BOUNDS_S) + 1
-    return fits and all(one <= of for one, of in zip(right, heard, strict=True))
+    played, heard, right = state["classes"]
+    is_aligned = len(played) == len(heard) == len(right) and len(state["delays"]) == len(BOUNDS_S) + 1
+    return is_aligned and all(hits <= total for hits, total in zip(right, heard, strict=True))
 
 
 def _divide(part: float, whole: int) -> float | None:
@@ -272,7 +272,7 @@ def _divide(part: float, whole: int) -> float | None:
 
 
 def _describe_class(name: ClassName, played: int, heard: int, right: int) -> dict[str, Any]:
-    rate, low, high = _share(right, heard)
+    rate, low, high = _estimate_share(right, heard)
     return {
         "name": name,
         "played": played,

@@ -31,7 +31,7 @@ def make_task_info(new: NewTask, number: int, now: float) -> TaskInfo:
     if new.display is not None:
         pixels = new.display.width * new.display.height
         if new.features.kind != "numbers" or new.features.size != pixels:
-            raise InvalidError(f"display asks for {pixels} numbers, and features has others", "display")
+            raise InvalidError(f"display needs features of {pixels} numbers, one per pixel", "display")
     detail = {
         **new.model_dump(),
         "classes": list(range(new.classes)) if isinstance(new.classes, int) else list(new.classes),

@@ -32,7 +32,7 @@ async def in_thread(work: Callable[Arguments, Result], *given: Arguments.args, *
     return await asyncio.wrap_future(done)
 
 
-def some_work() -> bool:
+def is_work_running() -> bool:
     """Return True if a thread of `in_thread` is still running."""
     return any(thread.name == NAME for thread in threading.enumerate())
 

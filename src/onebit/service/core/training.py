@@ -83,7 +83,7 @@ class Trainers:
             if again:
                 if request["starts"] == MOST_STARTS:
                     raise OnebitError(
-                        f"its training was begun {MOST_STARTS} times, and the service has ended each time before it was done"
+                        f"its training was started {MOST_STARTS} times, and the service ended each time before it had finished"
                     )
                 await self._log(served, request, {"training": {**request, "starts": request["starts"] + 1}})
             trainee = await self._insist(served, request, lambda: in_thread(self._begin, served, detail))
@@ -93,7 +93,7 @@ class Trainers:
                 await in_thread(self._hand_over, served, trainee)
 
             async def take_over() -> int:
-                async with self._leading(served) as assumptions:
+                async with self._lock_as_leader(served) as assumptions:
                     await in_thread(require_fit, trainee.replicas.resting, detail, info)
                     served.follower.trainees[detail["generation"]] = trainee
                     return await self._admin.log_change(served, assumptions, "learner", detail, token)
@@ -124,16 +124,16 @@ class Trainers:
             self._admin.progress.wake()
 
     async def _log(self, served: ServedTask, request: dict[str, Any], detail: dict[str, Any]) -> None:
-        """Log how the training goes."""
+        """Log a change in the state of a training."""
 
         async def write() -> None:
-            async with self._leading(served) as assumptions:
+            async with self._lock_as_leader(served) as assumptions:
                 await self._admin.log_change(served, assumptions, "changed", detail, None)
 
         await self._insist(served, request, write)
 
     @contextlib.asynccontextmanager
-    async def _leading(self, served: ServedTask) -> AsyncIterator[Assumptions]:
+    async def _lock_as_leader(self, served: ServedTask) -> AsyncIterator[Assumptions]:
         """Lock a task against other changes here; yield the assumptions for a change by the leader."""
         lease = self._admin.store.lease
         if lease is None:
@@ -180,7 +180,10 @@ class Trainers:
                 with closing(self._admin.store.reader()) as reader:
                     served.follower.snapshots.write_trained(trainee.snapshot(reader))
         except (LogError, OnebitError) as error:
-            LOG.warning(f"what was trained cannot be handed over: {error}", extra={"event": "training-not-kept"})
+            LOG.warning(
+                f"the trained learner cannot be handed over to other nodes: {error}",
+                extra={"event": "training-not-kept"},
+            )
 
     def _train_near(self, trainee: LogFollower, ended: threading.Event) -> None:
         """Learn until close to the end of the log. After a `LogError` it can continue where it stopped."""
@@ -190,7 +193,7 @@ class Trainers:
 
 
 def _end(served: ServedTask, training: TrainingProgress) -> None:
-    """Show no more that a learner is being trained, unless it is another one."""
+    """Stop showing a training, unless another one has begun."""
     if served.training is training:
         served.training = None
 

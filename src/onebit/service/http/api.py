@@ -24,7 +24,6 @@ from onebit.service.http.access import COOKIE, get_context, get_principal
 from onebit.service.http.metrics import Metrics, build_info
 from onebit.service.http.responses import STRICT, Reply, build_empty_reply, build_json_reply, encode_in_pieces
 from onebit.service.maintenance.forget import ForgetOrder
-from onebit.service.store.clock import rfc3339
 from onebit.service.tokens import SCOPES
 
 if TYPE_CHECKING:
@@ -37,11 +36,6 @@ DECISIONS_AT_ONCE = 50
 MOST_SMALL = 5_000  # most values of decisions in a reply that does not count as large
 NUMBERS_AT_ONCE = 50_000
 LARGEST = 2**63 - 1
-TIMES = {
-    "decided_at": "time",
-    "feedback_at": "feedback_time",
-    "revised_at": "revised_time",
-}  # fields with a time as text, and the fields with the number
 COOKIE_S = 180 * 86_400  # how long a browser keeps a token, unless it expires or is revoked before
 
 
@@ -269,13 +263,13 @@ class Api:
     ) -> object:
         """Return the newest decisions of a task, newest first; `before` is the seq of the last one seen."""
         await self._reserve(request, task, limit)
-        decisions = [await self._with_times(row) for row in await self._service.decisions(task, limit, before)]
+        decisions = [await self._encode_long_x(row) for row in await self._service.decisions(task, limit, before)]
         return {"decisions": await encode_in_pieces(decisions, self._service.heavy_work, DECISIONS_AT_ONCE)}
 
     async def decision(self, request: Request, task: requests.TaskName, id: str) -> object:  # noqa: A002 - its name in JSON
         """Return a decision in the log."""
         await self._reserve(request, task)
-        return await self._with_times(await self._service.decision(task, id))
+        return await self._encode_long_x(await self._service.decision(task, id))
 
     async def explanation(
         self,
@@ -291,10 +285,8 @@ class Api:
         if decisions * self._service.decision_values(task) > MOST_SMALL:
             await get_context(request).reserve_large()
 
-    async def _with_times(self, decision: dict[str, Any]) -> dict[str, Any]:
-        """Return a decision with its times also as text. Others get a turn while a long x is encoded."""
-        for name, number in TIMES.items():
-            decision[name] = rfc3339(decision[number])
+    async def _encode_long_x(self, decision: dict[str, Any]) -> dict[str, Any]:
+        """Return a decision, with its x encoded in pieces if it is long, so that others get a turn."""
         if isinstance(decision["x"], list) and len(decision["x"]) > NUMBERS_AT_ONCE:
             decision["x"] = await encode_in_pieces(decision["x"], self._service.heavy_work, NUMBERS_AT_ONCE)
         return decision

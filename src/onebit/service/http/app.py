@@ -122,7 +122,7 @@ def _reply_to_error(error: BaseException, context: RequestContext) -> Response:
     if isinstance(error, asyncio.CancelledError):  # the time for pending requests at shutdown is over
         return build_error_reply(UnfinishedError(f"the service ended, and {UNKNOWN}"))
     if isinstance(error, UnknownTaskError) and context.principal is not None:
-        return build_error_reply(error.seen(context.principal.sees))
+        return build_error_reply(error.with_suggestion(context.principal.sees))
     if isinstance(error, RequestError):
         return build_error_reply(error)
     if isinstance(error, MemoryError):

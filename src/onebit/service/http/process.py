@@ -21,7 +21,7 @@ from typing import Any
 import uvicorn
 
 from onebit.errors import InputError
-from onebit.service.core.threads import some_work
+from onebit.service.core.threads import is_work_running
 from onebit.service.http.app import App
 from onebit.service.http.guard import KEEP_ALIVE_S, LARGEST_HEAD, Connections, make_protocol
 from onebit.service.service import Service
@@ -64,7 +64,7 @@ def serve(settings: Settings) -> int:
             gc.set_threshold(GARBAGE)
             with asyncio.Runner(loop_factory=new_event_loop) as runner:
                 code = runner.run(_serve(settings, store, tokens, listening, started))
-    if some_work():  # otherwise Python would wait for the compiler, or crash
+    if is_work_running():  # otherwise Python would wait for the compiler, or crash
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
@@ -77,15 +77,14 @@ def _open_store(settings: Settings) -> tuple[Store, Tokens]:
         raise InputError(f"--token-file {settings.token_file} does not exist: `onebit token create` creates it")
     if settings.log is None and settings.data.exists() and not settings.data.is_dir():
         raise InputError(f"--data {settings.data} is a file, but must be a folder, or the name of a new one")
+    if settings.log is None and settings.closed.exists() and not settings.tokens.exists():
+        raise InputError(
+            f"the token file {settings.tokens} of {settings.data} is missing: restore it, create a new token, or "
+            f"remove {settings.closed} to let everybody on this machine in"
+        )
     store = store_at(settings.where)
     tokens = store.tokens(settings)
-    if not tokens.open:
-        if settings.log is None and not settings.tokens.exists():
-            raise InputError(
-                f"the token file {settings.tokens} of {settings.data} is missing: restore it, create a new token, or "
-                f"remove {settings.closed} to let everybody on this machine in"
-            )
-        tokens.listed()  # report a damaged file now, and not at the first request
+    tokens.listed()  # report a damaged file now, and not at the first request
     return store, tokens
 
 
