@@ -182,9 +182,7 @@ def test_a_full_disk_with_always(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         task.decide([1.0, 2.0], id="one")
         known = known_by(task)
         Failing(task, 2, False, monkeypatch)
-        with pytest.raises(
-            UnavailableError, match="the log cannot be written: the disk is full; nothing was done"
-        ):
+        with pytest.raises(UnavailableError, match="the log cannot be written: the disk is full; nothing was done"):
             task.feedback("one", right=True)
         with pytest.raises(UnavailableError, match="the disk is full"):
             task.decide([1.0, 2.0], id="two")

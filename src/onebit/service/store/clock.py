@@ -12,7 +12,9 @@ import time
 from datetime import UTC, datetime
 
 MOST_AHEAD_S = 60.0  # times continue from a log that is ahead by at most this much
-EARLIEST_TIME = 1_767_225_600.0  # the start of 2026: earlier times are wrong, as after a power cut without a clock battery
+EARLIEST_TIME = (
+    1_767_225_600.0  # the start of 2026: earlier times are wrong, as after a power cut without a clock battery
+)
 
 
 def rfc3339(seconds: float) -> str:
