@@ -20,10 +20,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.contract.installation import require
 from onebit.data.dataset import Dataset
 from onebit.data.file_blocks import FileProgress
 from onebit.data.large import data_folder
-from onebit.data.user_files import dataset_from_arrays, load_arrays, require
+from onebit.data.user_files import dataset_from_arrays, load_arrays
 from onebit.errors import InputError, NetworkError, OnebitError, brief, nearest
 
 Parts = dict[str, NDArray[Any]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import zipfile
 from collections.abc import Iterable
 from dataclasses import replace
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.contract.installation import install_command
+from onebit.contract.installation import require
 from onebit.contract.validation import ClassName, checked_classes, join_names
 from onebit.data.columns import TableReader
 from onebit.data.dataset import Answers, Csr, Dataset, make_dataset, reward_answers
@@ -24,7 +23,7 @@ from onebit.data.reading import Reading
 from onebit.data.svmlight import Svmlight
 from onebit.data.table_files import FrameTable, ParquetTable, TableFile, excel_table, json_table
 from onebit.data.vw_text import VwText
-from onebit.errors import InputError, MissingExtraError, OnebitError, brief
+from onebit.errors import InputError, OnebitError, brief
 from onebit.features.frames import narwhals_frame
 
 JSON_LINES = (".jsonl", ".jsonl.gz")
@@ -121,14 +120,6 @@ def read_frame(frame: Any, answers: Answers | None, reading: Reading, classes: I
     if answers is None:
         return data
     return replace(data, rewards=answers.rewards, candidates=answers.candidates or data.candidates)
-
-
-def require(module: str, what: str, extra: str = "experiments") -> None:
-    """Raise MissingExtraError with install instructions if an optional dependency is missing."""
-    try:
-        importlib.import_module(module)
-    except ImportError:
-        raise MissingExtraError(f"{what} needs {module}, which comes with {install_command(extra)}") from None
 
 
 def load_arrays(path: Path) -> dict[str, NDArray[Any]]:

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from onebit.contract.installation import require
 from onebit.contract.validation import ClassName, checked_classes
 from onebit.data.candidate_sets import parse_names
 from onebit.data.delimited import CsvTable
 from onebit.data.labels import to_whole
 from onebit.data.reading import is_number_type, known_column
 from onebit.data.table_files import ParquetTable, TableFile, missing_texts, number_type, trim_numbers
-from onebit.data.user_files import require
 from onebit.errors import InputError, brief
 from onebit.offpolicy.log_files import Costs, Log
 from onebit.offpolicy.logged_rounds import Round
@@ -75,8 +75,7 @@ def table_log(
     path: Path, given: Mapping[str, Any], classes: Iterable[ClassName] | None, costs: Costs | None, complete: bool
 ) -> Log:
     """Return the log in a table; `given` maps roles to column names, None for the default."""
-    require("pyarrow", str(path))
-    import pyarrow as arrow
+    arrow = require("pyarrow", str(path))
 
     tables: list[TableFile]
     about = None
