@@ -165,7 +165,7 @@ class ListedCandidates:
             if number is None:
                 raise InputError(
                     f"{self._what} has {brief(name)} in {self._place(row)}, but the classes are {join_names(classes)}; "
-                    f"`classes` names those that are never right, too, and candidates are {FORMS}"
+                    f"list classes that are never right in `classes` too, and write candidates {FORMS}"
                 )
             index[code] = number
         sets = CandidateSets(members, cumulate_sizes(sizes)).renumber(index)
@@ -230,13 +230,11 @@ def read_candidates(
     if matrix is not None and matrix.dtype == bool:
         if matrix.shape[1] != len(classes):
             raise InputError(
-                f"{what} has {matrix.shape[1]} columns of true and false, but must have one for each of the {len(classes)} classes"
+                f"{what} has {matrix.shape[1]} boolean columns, but must have one for each of the {len(classes)} classes"
             )
         given = [[classes[place] for place in np.flatnonzero(row)] for row in matrix]
     if isinstance(given, str | bytes | dict) or not isinstance(given, Iterable):
-        raise InputError(
-            f"{what} is {brief(given)}, but must be a number, a column, or a list with the names for each row"
-        )
+        raise InputError(f"{what} is {brief(given)}, but must be a number, a column, or a list of names for each row")
     cells = list(given)
     if len(cells) != rows:
         raise InputError(f"there are {rows} rows and {len(cells)} sets of candidates")

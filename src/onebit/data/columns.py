@@ -73,7 +73,7 @@ class TableReader(FileReader):
         if self.rewards:
             self._refuse_leak()
         if all(self._declared.get(name) in (*ANSWERS, Kind.DROPPED) for name in names):
-            raise InputError(f"{path} has no column but {self._beside}, and needs at least one feature")
+            raise InputError(f"{path} has no features, only {self._beside}")
         self.kinds: dict[str, Kind] = {}  # of all columns, once determined
         self._text_types: dict[str, Any] = {}  # of columns of texts that stand for numbers
         self._hashed: list[str] = []  # categorical columns with very many values
@@ -107,8 +107,8 @@ class TableReader(FileReader):
         for name in names:
             known = self._declared.get(known_column(self.path, self.names, name, purpose))
             if known is not None:
-                again = f"is named twice, the second time to be {purpose}"
-                why = f"is {known.value}, and cannot be {purpose} as well" if known in ANSWERS else again
+                again = f"is listed twice, the second time as {purpose}"
+                why = f"holds {known.value}, so it cannot be listed as {purpose}" if known in ANSWERS else again
                 raise InputError(f"the column {brief(name)} of {self.path} {why}")
             self._declared[name] = kind
 
@@ -133,8 +133,8 @@ class TableReader(FileReader):
         if not self.features:
             left = ", ".join(f"{brief(name)} ({kind.value})" for name, kind in guessed.items())
             raise InputError(
-                f"{self.path} has no column but {self._beside} and what is left out: {left}; "
-                "name those that are to be read after all as text, categorical or numeric"
+                f"{self.path} has no features, only {self._beside} and columns that are left out: {left}; "
+                "to read one of them, list it as text, categorical or numeric"
             )
         self.labels.counts[:] = 0
         self.categories, self._encoder = {}, None
@@ -151,19 +151,19 @@ class TableReader(FileReader):
         if name == self.label and self.table.typed:
             if types.is_boolean(kind) or not (is_number_type(kind) or types.is_string(kind)):
                 raise InputError(
-                    f"the label column {brief(name)} of {self.path} is of the type {kind}, "
+                    f"the label column {brief(name)} of {self.path} has the type {kind}, "
                     "but labels must be whole numbers or strings"
                 )
         elif self._declared.get(name) in (Kind.CATEGORY, Kind.TEXT) and types.is_nested(kind):
             raise InputError(
-                f"the column {brief(name)} of {self.path} is of the type {kind}, "
+                f"the column {brief(name)} of {self.path} has the type {kind}, "
                 "but categories and texts are single values"
             )
 
     @property
     def _beside(self) -> str:
         """A description of the columns that are no features, for messages."""
-        return "rewards" if self.rewards else "what is dropped" if self._given else f"the label {brief(self.label)}"
+        return "rewards" if self.rewards else "dropped columns" if self._given else f"the label {brief(self.label)}"
 
     def _refuse_leak(self) -> None:
         """Raise InputError if a feature has the name of a label while labels follow from rewards.

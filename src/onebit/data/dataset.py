@@ -93,10 +93,8 @@ def make_dataset(X: Any, answers: Answers) -> Dataset:
     return Dataset(X, answers.y, answers.classes, names, answers.candidates, answers.rewards)
 
 
-SCALE = (
-    "rewards go from 0 to 1: scale them, (r - lowest) / (highest - lowest), or 1 - cost / highest where they are costs"
-)
-REWARD = "a number from 0 to 1, such as 0.5: no text, no percent, no decimal comma"  # for an error message
+SCALE = "rewards must be from 0 to 1: scale them as (r - lowest) / (highest - lowest), or costs as 1 - cost / highest"
+REWARD = "a number from 0 to 1, such as 0.5, without text, percent sign or decimal comma"  # for an error message
 
 
 def refuse_out_of_range(rewards: NDArray[np.float64], describe: Callable[[int, int], str]) -> None:
@@ -254,8 +252,8 @@ def describe_long_runs(labels: NDArray[Any]) -> str:
     if not test.are_long:
         return ""
     return (
-        f"equal labels stand together in the file ({test.runs:,} runs of them, and {test.mean:,.0f} would be usual): the error is that "
-        "of this order, in which naming the class before is often right, and not of new rows; order shuffle has that"
+        f"equal labels stand together in the file ({test.runs:,} runs of them, where a random order has about {test.mean:,.0f}): the error "
+        "holds for this order, in which repeating the last class is often right; order shuffle gives the error on new rows"
     )
 
 

@@ -120,7 +120,7 @@ class FileStore(ArrayStore):
     def _write(self, name: str, part: NDArray[Any]) -> None:
         if shutil.disk_usage(self._folder).free < part.nbytes + RESERVE:
             raise InputError(
-                f"there is not enough space in {self._folder} {self._purpose}: make room, or let ONEBIT_CACHE name a folder "
+                f"there is not enough space in {self._folder} {self._purpose}: free some, or set ONEBIT_CACHE to a folder "
                 "on another disk"
             )
         shape = (self.lengths.get(name, 0) + len(part), *part.shape[1:])
@@ -295,7 +295,7 @@ def text_lines(path: Path) -> Iterator[TextLine]:
             for number, line in enumerate(file, start=1):
                 yield TextLine(number, line.decode("utf-8-sig" if number == 1 else "utf-8"), raw.tell())
     except UnicodeDecodeError:
-        raise InputError(f"line {number} of {path} is not UTF-8 text: save it as that") from None
+        raise InputError(f"line {number} of {path} is not UTF-8 text: save the file as UTF-8") from None
     except (EOFError, gzip.BadGzipFile) as error:
         raise InputError(f"{path} is damaged: {error}") from None
     except OSError as error:

@@ -150,7 +150,7 @@ def resolve_classes(
         alone = min(row for code, row in zip(mapping.tolist(), labels.first, strict=True) if counts[code] == 1)
         once = names[labels.first.index(alone)]
         raise InputError(
-            f"{what} is {brief(once)} in {place(alone)} and nowhere else, and nothing can be learnt of a label seen once: "
+            f"{what} is {brief(once)} in {place(alone)} and nowhere else, and nothing can be learnt about a label that occurs once: "
             "leave the row out, or give the classes"
         )
     return classes, mapping

@@ -82,7 +82,7 @@ def _cached_arrays(
                 if not complete.exists():
                     _write_folder(folder, write)
         except OSError as error:
-            why = f"{error.strerror or error}; ONEBIT_CACHE names another folder"
+            why = f"{error.strerror or error}; set ONEBIT_CACHE to another folder"
             raise InputError(f"{folder.parent} cannot be written {purpose}: {why}") from None
     arrays = {file.stem: np.load(file, mmap_mode="r") for file in folder.glob("*.npy")}
     return arrays, json.loads(complete.read_text())

@@ -170,7 +170,7 @@ def _draw(
     """
     if not (isinstance(margin, int | float | np.number) and 0.0 <= margin <= largest):
         raise InputError(
-            f"margin is {brief(margin)}, but must be from 0 to {largest:g}, to leave every class room in the disc"
+            f"margin is {brief(margin)}, but must be from 0 to {largest:g}, so that every class has room in the disc"
         )
     missing = rounds
     while missing > 0:

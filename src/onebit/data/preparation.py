@@ -77,7 +77,7 @@ def parse_steps(given: str | Iterable[str] | None) -> tuple[str, ...]:
     names = [step.partition(":")[0] for step in steps]
     for place, name in enumerate(names):
         if name in names[:place]:
-            raise InputError(f"the preparation has {name} twice, but each step must be there only once")
+            raise InputError(f"the preparation has {name} twice, but each step may occur only once")
     return steps
 
 
@@ -86,7 +86,7 @@ def _parse_step(step: str) -> str:
     if not name:
         raise InputError(f"the preparation has an empty step; {nearest(name, STEPS)}")
     if name not in _FUNCTIONS:
-        raise InputError(f"there is no step {brief(name)} in a preparation; {nearest(name, _FUNCTIONS)}")
+        raise InputError(f"there is no preparation step {brief(name)}; {nearest(name, _FUNCTIONS)}")
     if name in _PARAMETERS:
         return f"{name}:{_PARAMETERS[name](step, parameter)}"
     if colon:
@@ -153,7 +153,7 @@ def standard(blocks: Blocks) -> Blocks:
     for block in blocks():
         if block.sparse:
             raise InputError(
-                "standard is not for sparse rows: minus the mean they would not be sparse; use scale or unit-norm"
+                "standard does not take sparse rows: subtracting the mean would make them dense; use scale or unit-norm"
             )
         own_mean = block.values.mean(axis=0)
         away, total = own_mean - mean, rows + block.rows
@@ -204,7 +204,7 @@ def tf_idf(blocks: Blocks) -> Blocks:
         wrong = (block.values != 0.0) & (block.values < 1.0)
         if wrong.any():
             where, value = block.locate(wrong)
-            raise InputError(f"{where} is {value:g} before tf-idf, which takes counts: 0, or 1 and more")
+            raise InputError(f"{where} is {value:g} before tf-idf, which takes counts: 0, or at least 1")
         weight = np.log(block.values, out=np.zeros_like(block.values), where=block.values > 0.0)
         return block.with_values((weight + (block.values > 0.0)) * rarity[block.column])
 
@@ -218,7 +218,7 @@ def rare(blocks: Blocks, share: str) -> Blocks:
     kept = counts <= most
     if not kept.any():
         raise InputError(
-            f"rare:{share} leaves no column: each is not 0 in more than {most} of the {rows} rows "
+            f"rare:{share} leaves no column: each is nonzero in more than {most} of the {rows} rows "
             f"(the rarest in {counts.min()})"
         )
     return _map_blocks(blocks, lambda block: block.select_columns(kept))
@@ -239,7 +239,7 @@ def fourier(blocks: Blocks, count: str, gamma: str) -> Blocks:
     def change(block: Block) -> Block:
         if block.sparse:
             raise InputError(
-                "fourier is not for sparse rows: its features are none of them 0; a kernel takes sparse rows as they are"
+                "fourier does not take sparse rows: its features are dense; a kernel takes sparse rows as they are"
             )
         generator = np.random.default_rng([30, size, block.width])  # the same directions for every block
         directions = generator.normal(scale=math.sqrt(2.0 * float(gamma)), size=(block.width, size))

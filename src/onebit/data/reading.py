@@ -88,7 +88,7 @@ def known_column(path: Path, names: Sequence[str], name: str, purpose: str) -> s
     if name not in names:
         known = nearest(str(name), names)
         more = f" The columns are {join_names(names)}" if known.endswith("?") else ""
-        raise InputError(f"there is no column {brief(name)} in {path} to be {purpose}; {known}{more}")
+        raise InputError(f"there is no column {brief(name)} in {path}, given as {purpose}; {known}{more}")
     return name
 
 
@@ -102,14 +102,14 @@ def reward_columns(
     """
     if reading.label is not None:
         raise InputError(
-            f"the label of {path} is given twice: as the column {brief(reading.label)}, and by rewards, from which it follows"
+            f"the label of {path} is given twice: as the column {brief(reading.label)}, and by rewards, which determine it"
         )
     class_names: dict[str, str] = {}  # from column to class
     for pattern in reading.rewards:
         if pattern.endswith("*") and pattern not in names:
             matching = {name: name.removeprefix(pattern[:-1]) for name in names if name.startswith(pattern[:-1])}
             if not matching:
-                raise InputError(f"no column of {path} begins like {brief(pattern)} (columns: {join_names(names)})")
+                raise InputError(f"no column of {path} matches {brief(pattern)} (columns: {join_names(names)})")
         else:
             matching = {known_column(path, names, pattern, "a reward"): pattern}
         for column, name in matching.items():
@@ -123,7 +123,7 @@ def reward_columns(
         given = checked_classes(classes)
         if set(given) != set(known):
             raise InputError(
-                f"the rewards of {path} are those of {join_names(known)}, but the classes are {join_names(given)}"
+                f"the rewards of {path} are for the classes {join_names(known)}, but the given classes are {join_names(given)}"
             )
         known = given
     return {columns[name]: name for name in known}
@@ -226,7 +226,7 @@ def describe_kinds(what: str, guessed: Mapping[str, Kind], hashed: Iterable[str]
     parts += [f"the many values of {brief(name)} are hashed" for name in hashed]
     if not parts:
         return ""
-    otherwise = "; text, categorical, numeric and drop say otherwise" if guessed else ""
+    otherwise = "; use text, categorical, numeric or drop to change this" if guessed else ""
     return f"in {what} {', '.join(parts)}{otherwise}"
 
 

@@ -326,7 +326,7 @@ def _download(name: str, progress: FileProgress | None) -> Path:
     except OnebitError:  # includes NetworkError, which is an OSError too
         raise
     except OSError as error:
-        raise InputError(f"{name} cannot be kept in {folder}: {error.strerror or error}") from None
+        raise InputError(f"{name} cannot be saved in {folder}: {error.strerror or error}") from None
 
 
 def _download_error(name: str, error: Exception) -> NetworkError:

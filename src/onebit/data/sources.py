@@ -124,7 +124,7 @@ def source_of(
     reading = Reading(label, texts, categorical, numeric, drop, **columns)
     if isinstance(X, Source):
         if steps or y is not None or classes is not None or of_texts or reading.given is not None or values:
-            raise InputError("a source brings its own labels and preparation: say them where the source is made")
+            raise InputError("a source brings its own labels and preparation: give them where the source is made")
         return X
     if not isinstance(X, str | Path):
         return _source_of_rows(X, y, classes, values, of_texts, reading, steps)
@@ -132,14 +132,12 @@ def source_of(
         raise InputError(f"labels were given with {brief(str(X))}, which brings its own")
     if values:
         what = next(iter(values))
-        raise InputError(
-            f"{what} of {brief(str(X))} must be columns by name, and not values: these go with rows that are given"
-        )
+        raise InputError(f"{what} of {brief(str(X))} must be given as column names: values go with rows in memory")
     if str(X) in GENERATORS or str(X) in real.REAL:
         if classes is not None:
             raise InputError(f"classes were given with {brief(str(X))}, which brings its own")
         if of_texts or reading.given is not None:
-            raise InputError(f"{reading.given or 'text'} is for columns of a table, and {X} has none")
+            raise InputError(f"{reading.given or 'text'} is for columns of a table, but {X} has none")
         if str(X) in real.REAL:
             loaded = real.load(str(X), progress)
             return _fixed_source(str(X), loaded, lambda: {"content": _hash_content(loaded)}, steps)
@@ -194,7 +192,7 @@ def _source_of_rows(
     candidates, rewards, answers = values.get("candidates"), values.get("rewards"), None
     if rewards is not None:
         if y is not None:
-            raise InputError("y and rewards were both given, and labels follow from rewards: leave y out")
+            raise InputError("y and rewards were both given, but labels follow from rewards: leave y out")
         if reading.label is not None:
             raise InputError(f"label is {brief(reading.label)}, but labels follow from the rewards: leave it out")
         answers, candidates = reward_answers(rewards, classes, candidates), None
@@ -205,7 +203,7 @@ def _source_of_rows(
     elif answers is None:
         raise _no_labels(reading)
     elif reading.given is not None:
-        raise InputError(f"{reading.given} is for columns of a table, and rows have none")
+        raise InputError(f"{reading.given} is for columns of a table, but the rows have no named columns")
     else:
         name, data = "arrays", make_dataset(require_texts(X) if of_texts else X, answers)
     if candidates is not None:
@@ -236,7 +234,7 @@ def _source_of_generator(name: str, steps: tuple[str, ...]) -> Source:
         require_memory(
             total * (4 * (generator.features + (columns if steps else 0)) + LABEL_BYTES),
             f"{name}, all of its {total:,} rows at once,",
-            "take fewer rounds, or what goes through the rows once, in the order in which they are drawn",
+            "take fewer rounds, or a method that reads the rows once, in the order in which they are drawn",
         )
         rows, labels = generator.make(total, seed)
         return Dataset(prepare_rows(rows, steps), labels, classes)

@@ -144,7 +144,7 @@ class Delay:
             kind, number = "fixed", kind
         if kind not in cls.KINDS:
             raise InputError(
-                f"delay is {brief(given)}; {nearest(kind, cls.KINDS)}, each with a number of rounds: fixed:10"
+                f"delay is {brief(given)}; expected a kind and a number of rounds, as in fixed:10; {nearest(kind, cls.KINDS)}"
             )
         try:
             mean = float(number.replace("_", ""))
@@ -152,7 +152,7 @@ class Delay:
             mean = float("nan")
         if not 0.0 <= mean <= 1e9 or (kind == "fixed" and not mean.is_integer()):
             what = "a whole number of rounds" if kind == "fixed" else "a mean number of rounds"
-            raise InputError(f"delay is {brief(given)}, but needs {what} from 0 to 1e9: {kind}:10")
+            raise InputError(f"delay is {brief(given)}, but needs {what} from 0 to 1e9, as in {kind}:10")
         return cls(kind, mean) if mean else None
 
     def draws(self, rounds: int, seed: int) -> Callable[[int], NDArray[np.int64]]:

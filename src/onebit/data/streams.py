@@ -259,7 +259,7 @@ class Stream:
     def __iter__(self) -> Iterator[StreamRound]:
         """Yield the rounds of a stream with immediate feedback; `right.among` holds their candidates."""
         if self.late:
-            raise InputError("in this stream feedback comes late or never: go through stream.events() instead")
+            raise InputError("in this stream feedback comes late or never: iterate over stream.events() instead")
         for what, _, value in self.events():
             if what == "decide":
                 x = value.x if isinstance(value, Offer) else value
@@ -334,7 +334,7 @@ def stream(
         options = [name for name, value in {**given, "candidates": candidates}.items() if value is not None]
         options += [name for name, value in (("noise", noise), ("missing", missing), ("corrected", corrected)) if value]
         if options:
-            raise InputError(f"a stream brings its own {options[0]}: say it where the stream is made")
+            raise InputError(f"a stream brings its own {options[0]}: give it where the stream is made")
         return X
     require_known("a stream", data, stream_parameters())
     if rounds is not None:
@@ -345,9 +345,9 @@ def stream(
     source = source_of(X, y, candidates=None if counted else candidates, **data)
     for what, value in (("noise", noise), ("drift", drift)):
         if value and (source.rewards or source.candidates):
-            beside = "rewards" if source.rewards else "candidates that are listed"
+            beside = "rewards" if source.rewards else "listed candidates"
             raise InputError(
-                f"{what} changes labels, and does not go with {beside}, which say what is right in their rows"
+                f"{what} changes labels, so it cannot be combined with {beside}, which determine the right class"
             )
     return Stream(
         source,

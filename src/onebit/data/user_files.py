@@ -64,7 +64,7 @@ def read_file(
     columns = replace(reading, rewards=(), candidates=None) if archive else reading  # in an archive these name arrays
     if not path.name.lower().endswith(TABLES) and columns.given is not None:
         raise InputError(
-            f"{columns.given} was given with {path}, but is for the columns of tables ({', '.join(TABLES)})"
+            f"{columns.given} was given with {path}, but applies only to the columns of tables ({', '.join(TABLES)})"
         )
     if archive:
         return dataset_from_arrays(load_arrays(path), path, classes, reading)
@@ -107,9 +107,7 @@ def read_frame(frame: Any, answers: Answers | None, reading: Reading, classes: I
     names = list(wrapped.columns)
     for name in names:
         if not isinstance(name, str):
-            raise InputError(
-                f"a column of the frame is called {brief(name)}, but to be read by name all must be strings"
-            )
+            raise InputError(f"a column of the frame is called {brief(name)}, but all column names must be strings")
     try:
         table = wrapped.to_arrow().select(names)
     except (arrow.ArrowException, OverflowError) as error:
@@ -126,7 +124,7 @@ def load_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """Return all arrays of an .npz file by name."""
     try:
         if not zipfile.is_zipfile(path):
-            raise InputError(f"{path} is not an .npz file, whatever its name says")
+            raise InputError(f"{path} is not an .npz file, despite its name")
         with np.load(path, allow_pickle=False) as archive:
             parts = {name: archive[name] for name in archive.files}
     except OnebitError:
@@ -153,10 +151,10 @@ def dataset_from_arrays(
     if worth is None and "y" not in parts:
         raise InputError(f"{path} has no y, only {join_names(parts)}")
     if worth is not None and "y" in parts:
-        raise InputError(f"{path} has a y, and labels follow from rewards: leave one of them out")
+        raise InputError(f"{path} has a y, but labels follow from rewards: leave one of them out")
     if asked.candidates is not None and asked.candidates in ("y", worth):
         is_what = "the label" if asked.candidates == "y" else "rewards"
-        raise InputError(f"{asked.candidates} of {path} is {is_what}, and cannot be candidates as well")
+        raise InputError(f"{asked.candidates} of {path} holds {is_what}, so it cannot hold candidates")
     rows = _read_rows(parts, path)
     if "classes" in parts:
         if given is not None:
@@ -213,6 +211,6 @@ def _refuse_seen_once(data: Dataset, path: Path) -> None:
     if len(once):
         row = int(np.flatnonzero(np.isin(data.y, once))[0])
         raise InputError(
-            f"y[{row}] of {path} is {brief(data.classes[data.y[row]])} and no other is, and nothing can be learnt of a label "
-            "seen once: leave the row out, or name the classes in an array `classes`"
+            f"y[{row}] of {path} is {brief(data.classes[data.y[row]])} and no other is, and nothing can be learnt about a label "
+            "that occurs once: leave the row out, or name the classes in an array `classes`"
         )

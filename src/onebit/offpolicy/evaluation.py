@@ -138,11 +138,11 @@ class Evaluation:
         lines += [f"[{number}] {sentence}" for number, sentence in enumerate(numbered, start=1)]
         if self.present is not None:
             lines.append(
-                "Compare the learners with each other, line by line, and not with the log itself, which holds what its own learners "
+                "Compare the learners with each other, line by line, and not with the log itself, which includes what its own learners "
                 "lost by exploring and before they had learnt."
             )
             if self.exploration_floor != self.present.exploration_floor:
-                lines[-1] += " Their exploration floors differ, and what a floor costs is in every line."
+                lines[-1] += " Their exploration floors differ, and every line includes the cost of a floor."
         return "\n".join(lines)
 
     @property
@@ -272,8 +272,10 @@ class _LogWalk:
         if self._has_propensities is None:
             self._has_propensities = propensity is not None
         if self._has_propensities != (propensity is not None):
-            has, had = ("a", "no") if propensity is not None else ("no", "a")
-            raise InputError(f"it has {has} propensity, and the rounds before it had {had}: give it in all, or in none")
+            has, had = ("a", "none") if propensity is not None else ("no", "one")
+            raise InputError(
+                f"it has {has} propensity, but the rounds before it have {had}: give it in all rounds or in none"
+            )
         self._replay.follow(checked)
         is_choice = len(checked.candidates) > 1
         if propensity is not None:
@@ -307,7 +309,7 @@ class _LogWalk:
         answers, replay = self._answers, self._replay
         rounds = answers.count
         if rounds == 0:
-            raise InputError("the log has no rounds, so it says nothing")
+            raise InputError("the log has no rounds to evaluate on")
         weighed: list[Estimate] = []
         certain = 0 < self._choices == self._certain
         caveats = [

@@ -48,7 +48,7 @@ class Log:
                 truths = () if entry.truth is None else (entry.truth,)
                 names.update(dict.fromkeys((entry.label, *(entry.among or ()), *truths)))
         if not self._rounds:
-            raise InputError(f"{name} has no decision with an answer, so it says nothing")
+            raise InputError(f"{name} has no decision with an answer")
         given = None if classes is None else checked_classes(classes)
         written = [name for name in names if isinstance(name, str)]
         renamed = dict(zip(written, parse_labels(written, given), strict=True))
@@ -57,7 +57,7 @@ class Log:
             if len(set(self._names.values())) < 2:
                 raise InputError(
                     f"{name} shows {brief(next(iter(self._names.values())))} in every round, but a choice needs at least 2 classes: "
-                    "give them all"
+                    "give all classes"
                 )
             given = sort_classes(list(self._names.values()))
         self.classes = given
@@ -114,8 +114,8 @@ class Costs(NamedTuple):
         if 0.0 < share < 1.0:
             return None, 1.0 - share
         raise InputError(
-            f"the cost is {cost:g}, where right costs {self.right:g} and wrong {self.wrong:g}: say what they cost where "
-            "that is otherwise (--costs=-1,0 or costs=(-1, 0)), and what is between them is a reward"
+            f"the cost is {cost:g}, but must be from {self.right:g} (right) to {self.wrong:g} (wrong): give the costs of "
+            "right and wrong if they are others, as in --costs=-1,0 or costs=(-1, 0)"
         )
 
 
@@ -129,7 +129,7 @@ def check_costs(given: object) -> Costs:
         right = wrong = 0.0
     if not abs(right - wrong) > 0.0 or abs(right - wrong) == float("inf"):
         raise InputError(
-            f"costs is {brief(given)}, but must be two numbers, what right costs and what wrong does: (-1, 0)"
+            f"costs is {brief(given)}, but must be two numbers, the costs of right and wrong, as in (-1, 0)"
         )
     return Costs(right, wrong)
 
@@ -220,12 +220,12 @@ def _parse_label(words: list[str]) -> tuple[int, float, float, list[int] | None]
     costed = [word.split(":") for word in words if ":" in word]
     if not costed:
         raise InputError(
-            "it has no action:cost:probability; a file with the right class on each line is for `onebit run` and `onebit compare`"
+            "expected action:cost:probability; a file with the right class on each line is for `onebit run` and `onebit compare`"
         )
     parts = costed[0]
     if len(costed) > 1 or len(parts) != 3 or not all(NUMBER.fullmatch(part) for part in parts[1:]):
         raise InputError(
-            f"{brief(' '.join(words))} must be one action:cost:probability, and actions without a cost beside it"
+            f"expected one action:cost:probability, and other actions without a cost, got {brief(' '.join(words))}"
         )
     named = [word.split(":")[0] for word in words]
     for action in named:

@@ -66,15 +66,15 @@ def add_rule(where: str) -> Rule:
     """
     path, colon, name = where.rpartition(":")
     if not colon or not path.endswith(".py") or not name:
-        raise InputError(f"a rule is given as file.py:NAME, and not as {brief(where)}")
+        raise InputError(f"expected a rule as file.py:NAME, got {brief(where)}")
     rule = _rule_in(_module_of(Path(path)), name, path)
     if rule.name in registry():
         raise InputError(
-            f"the rule of {where} is called {brief(rule.name)}, as one of onebit's is: give it another name"
+            f"the rule of {where} is called {brief(rule.name)}, like one of onebit's: give it another name"
         )
     if _added.setdefault(rule.name, rule) is not rule:
         raise InputError(
-            f"the rule of {where} is called {brief(rule.name)}, as another that was given is: give it another name"
+            f"the rule of {where} is called {brief(rule.name)}, like another added rule: give it another name"
         )
     return rule
 

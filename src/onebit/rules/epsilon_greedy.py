@@ -54,7 +54,7 @@ class EpsilonGreedy(NamedTuple):
 def prepare(params: EpsilonGreedy, options: Mapping[str, object]) -> tuple[EpsilonGreedy, tuple[float, ...]]:
     """Check the options: AdaGrad takes a diagonal only."""
     if params.model == Regression.LOGISTIC and params.matrix != Covariance.DIAGONAL:
-        raise InputError("the logistic model of epsilon-greedy has matrix='diagonal' and no other")
+        raise InputError("the logistic model of epsilon-greedy takes only matrix='diagonal'")
     return params, ()
 
 

@@ -61,11 +61,13 @@ class Gaptron(NamedTuple):
     classes: int
     setting: Annotated[int, OneOf(FeedbackSetting, "bandit feedback, or full information")] = FeedbackSetting.BANDIT
     loss: Annotated[int, OneOf(Loss, "the surrogate loss")] = Loss.HINGE
-    rate: Annotated[float, Real("(0, 1e9]", "eta; none is set by theory", True)] = math.nan
-    exploration: Annotated[float, Real("[0, 1]", "gamma, the least exploration; none is set by theory", True)] = (
+    rate: Annotated[float, Real("(0, 1e9]", "eta; set by theory if not given", True)] = math.nan
+    exploration: Annotated[float, Real("[0, 1]", "gamma, the least exploration; set by theory if not given", True)] = (
         math.nan
     )
-    radius: Annotated[float, Real("(0, inf)", "D, the ball that W is kept in; none is no ball", True)] = math.nan
+    radius: Annotated[
+        float, Real("(0, inf)", "D, the radius of the ball that W is kept in; no ball if not given", True)
+    ] = math.nan
     max_norm: Annotated[float, Real("(0, inf)", "X, the longest x; longer ones are refused", True)] = math.nan
     horizon: Annotated[float, Real("[1, inf)", "T, the number of rounds that theory plans for", True)] = math.nan
 

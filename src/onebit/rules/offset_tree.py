@@ -68,7 +68,7 @@ class OffsetTree(NamedTuple):
     variant: Annotated[int, OneOf(Variant, "how the aggressiveness limits a step")] = Variant.PA_I
     aggressiveness: Annotated[float, Real("(0, inf)", "C, the largest step of PA-I, the damping of PA-II")] = 0.01
     exploration: Annotated[
-        float, Real("(0, 1]", "the probability of exploring; none is t^-1/2 (realizable) or 0.03 (general)", True)
+        float, Real("(0, 1]", "the probability of exploring; if not given, t^-1/2 (realizable) or 0.03 (general)", True)
     ] = math.nan
 
 
