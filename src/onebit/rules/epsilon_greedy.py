@@ -78,8 +78,8 @@ def teach(params: EpsilonGreedy, given: RuleInput, label: int, step: Vector) -> 
     """Regress every class, as the label is known."""
     if params.model == Regression.RIDGE:
         return regress_taught(params, given, label, step)
-    for other in range(params.classes):
-        logistic_step(params, given.scores[other], 1.0 if other == label else 0.0, other, step)
+    for head in range(params.classes):
+        logistic_step(params, given.scores[head], 1.0 if head == label else 0.0, head, step)
     return 1.0
 
 

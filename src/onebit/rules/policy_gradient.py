@@ -104,8 +104,8 @@ def probabilities(params: PolicyGradient, given: RuleInput, out: Vector) -> None
 def teach(params: PolicyGradient, given: RuleInput, label: int, step: Vector) -> float:
     """Take a step along the gradient of the known label's log-probability."""
     softmax(given.scores, params.classes, given.work[0])
-    for other in range(params.classes):
-        step[other] = -params.rate * given.work[0][other]
+    for head in range(params.classes):
+        step[head] = -params.rate * given.work[0][head]
     step[label] += params.rate
     return 1.0 - params.rate * params.decay
 
