@@ -458,12 +458,18 @@ def test_bad_reward_columns_are_refused_with_a_sentence(tmp_path: Path) -> None:
     assert_refused("there is no column 'w_x'", path, rewards=["w_a", "w_x"], drop=["label"])
     assert_refused("there is 1 class", path, rewards=["w_a"], drop=["label"])
     assert_refused("'w_a' of .* twice", path, rewards=["w_a", "w_*"], drop=["label"])
-    assert_refused("'w_a' of .* holds a reward, so it cannot be listed as drop", path, rewards="w_*", drop=["label", "w_a"])
+    assert_refused(
+        "'w_a' of .* holds a reward, so it cannot be listed as drop", path, rewards="w_*", drop=["label", "w_a"]
+    )
     assert_refused("but the given classes are 'a', 'c'", path, rewards="w_*", classes=["a", "c"], drop=["label"])
     assert_refused("there is no column 'w_c'", path, candidates="w_c")
     assert_refused("'label' of .* holds the label, so it cannot ", path, candidates="label")
     assert_refused(
-        "'w_b' of .* holds a reward, so it cannot be listed as candidates", path, rewards="w_*", candidates="w_b", drop=["label"]
+        "'w_b' of .* holds a reward, so it cannot be listed as candidates",
+        path,
+        rewards="w_*",
+        candidates="w_b",
+        drop=["label"],
     )
     assert stream(path, rewards="w_*", drop=["label"]).data(0).classes == ("a", "b")
     np.savez(tmp_path / "w.npz", X=X, y=Y, worth=R)
@@ -472,7 +478,9 @@ def test_bad_reward_columns_are_refused_with_a_sentence(tmp_path: Path) -> None:
     assert_refused("y of .* holds the label, so it cannot ", tmp_path / "w.npz", candidates="y")
     np.savez(tmp_path / "v.npz", X=X, rewards=R[:-1])
     assert_refused("there are 103 rows and rewards for 102", tmp_path / "v.npz")
-    assert_refused("rewards of .* holds rewards, so it cannot hold candidates", tmp_path / "v.npz", candidates="rewards")
+    assert_refused(
+        "rewards of .* holds rewards, so it cannot hold candidates", tmp_path / "v.npz", candidates="rewards"
+    )
     assert_refused("has no array 'offer'", tmp_path / "w.npz", candidates="offer")
 
 

@@ -210,7 +210,10 @@ REFUSED: dict[str, tuple[dict[str, list[Any]], dict[str, Any]]] = {
     ),
     "row 2 .*clicked is -0.5, .*from 0 to 1": ({"clicked": [1, -0.5, 1, 1]}, {"x": ["age"]}),
     "row 2 .*clicked is inf, .*from 0 to 1": ({"clicked": [1, math.inf, 1, 1]}, {"x": ["age"]}),
-    "row 2 .*the cost is 7, but must be from 5 \\(right\\)": ({"clicked": [1, 7, 1, 1]}, {"x": ["age"], "costs": (5, 0)}),
+    "row 2 .*the cost is 7, but must be from 5 \\(right\\)": (
+        {"clicked": [1, 7, 1, 1]},
+        {"x": ["age"], "costs": (5, 0)},
+    ),
     "row 3 .*clicked is 'often', but must be true or false": ({"clicked": ["1", "0.5", "often", "0"]}, {"x": ["age"]}),
     "row 3 .*clicked is '1_0', but must be": ({"clicked": ["1", "0.5", "1_0", "0"]}, {"x": ["age"]}),
     "row 2 .*clicked is 50.0, .*from 0 to 1": ({"clicked": ["true", "50", "often", "0"]}, {"x": ["age"]}),

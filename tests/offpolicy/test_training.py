@@ -72,7 +72,10 @@ GOOD = Round("a", [1.0, 2.0], "no", True, 0.5)
         ({"probabilities": [0.5, float("nan")]}, "must be from 0 to 1"),
         ({"probabilities": "half"}, "probabilities must be a list"),
         ({"probabilities": [0.9, 0.1]}, "the propensity of 'no' is 0.5, but probabilities says 0.9"),
-        ({"probabilities": [0.0, 1.0], "propensity": None}, "'no' was shown, so its probability must be above 0, got 0"),
+        (
+            {"probabilities": [0.0, 1.0], "propensity": None},
+            "'no' was shown, so its probability must be above 0, got 0",
+        ),
         ({"x": [1.0]}, "x has shape \\(1,\\), but this learner takes arrays of 2 numbers"),
         ({"x": "word"}, "x is a string"),
         ({"id": "a"}, "decision 'a' has been learnt already"),

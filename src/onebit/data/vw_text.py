@@ -44,7 +44,7 @@ def parse_line(line: str) -> VwExample:
     >>> parse_line("2 'me |user:2 age:0.5 new | 07")
     VwExample(label=['2'], tag='me', features={'user^age': 1.0, 'user^new': 2.0, '7': 1.0})
     """
-    head, bar, rest = line.rstrip("\r\n").partition("|")
+    head, bar, body = line.rstrip("\r\n").partition("|")
     if not bar:
         raise InputError("expected a | before the features")
     if "\t" in head:
@@ -53,8 +53,8 @@ def parse_line(line: str) -> VwExample:
     if words and (head[-1] != " " or words[-1].startswith("'")):  # a word right before the bar is a tag
         tag = words.pop().removeprefix("'")
     features: dict[str, float] = {}
-    for part in rest.split("|"):
-        for name, value in _namespace(part):
+    for part in body.split("|"):
+        for name, value in _parse_namespace(part):
             features[name] = features.get(name, 0.0) + value
     for name, value in features.items():
         if not abs(value) <= LARGEST:
@@ -62,7 +62,7 @@ def parse_line(line: str) -> VwExample:
     return VwExample(words, tag, features)
 
 
-def _namespace(part: str) -> Iterator[tuple[str, float]]:
+def _parse_namespace(part: str) -> Iterator[tuple[str, float]]:
     words = [word for word in re.split("[ \t]", part) if word]
     space, scale = "", 1.0
     if part and part[0] not in " \t":
@@ -128,7 +128,7 @@ class VwText(LineReader):
         starts, labels = [0], []
         for line in lines:
             example = parse_line(line)
-            labels.append(_class_of(example.label))
+            labels.append(_parse_class(example.label))
             number = self._columns.setdefault
             row = sorted((number(name, len(self._columns)), value) for name, value in example.features.items())
             columns += [column for column, _ in row]
@@ -149,7 +149,7 @@ class VwText(LineReader):
         return classes, len(self._columns)
 
 
-def _class_of(words: list[str]) -> str:
+def _parse_class(words: list[str]) -> str:
     if not words:
         raise InputError("expected a label, the first word before the |, with a space after it")
     if words[0] == "shared":

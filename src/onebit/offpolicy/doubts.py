@@ -95,12 +95,12 @@ def on_answers(answers: AnswerSums, unanswered: int) -> Iterator[Caveat]:
         )
     if rounds > 1 and answers.least == answers.most:
         if answers.rewarded:
-            extreme, other = f"{answers.least:g}", "more and less"
+            extreme, opposite = f"{answers.least:g}", "more and less"
         else:
-            extreme, other = ("right", "wrong") if answers.most else ("wrong", "right")
+            extreme, opposite = ("right", "wrong") if answers.most else ("wrong", "right")
         yield Caveat(
             ALL,
-            f"All {rounds:,} answers say {extreme}: make sure that {other} is reported too, or none of this can be trusted.",
+            f"All {rounds:,} answers say {extreme}: make sure that {opposite} is reported too, or none of this can be trusted.",
         )
 
 
@@ -173,23 +173,23 @@ def on_replay(matches: int, rounds: int, missing: float, certain_log: bool, lear
             f"{percent(RARE)} of an equal share)"
         )
     if matches < ENOUGH * rounds and (learning or matches < FEW):
-        kept = f"only {matches:,} of the {rounds:,} rounds" if matches else "no round"
-        more = ", and from all of them it would have learnt more" if learning and matches else ""
-        reasons.append(f"{kept} could be kept as this learner's own{more}")
+        matched = f"only {matches:,} of the {rounds:,} rounds" if matches else "no round"
+        loss = ", and from all of them it would have learnt more" if learning and matches else ""
+        reasons.append(f"{matched} could be kept as this learner's own{loss}")
     if reasons:
         yield Caveat(MATCHED, f"Replay is of no use here: {'; '.join(reasons)}.")
 
 
-def on_unknown(shown: ShownCounts, classes: Sequence[ClassName]) -> Iterator[Caveat]:
+def on_unknown(shown_counts: ShownCounts, classes: Sequence[ClassName]) -> Iterator[Caveat]:
     """Yield a caveat about unknown propensities."""
-    above = shown.counts - shown.expected
+    above = shown_counts.counts - shown_counts.expected
     most = int(above.argmax())
     sentence = (
         "The log has no propensities, so only replay is possible, and it assumes that every label was shown with the same "
         "probability, whatever x was."
     )
-    if above[most] > UNLIKELY * math.sqrt(shown.variance[most]) + 1e-6:
-        share = shown.counts[most] / shown.counts.sum()
+    if above[most] > UNLIKELY * math.sqrt(shown_counts.variance[most]) + 1e-6:
+        share = shown_counts.counts[most] / shown_counts.counts.sum()
         sentence += f" That was not so: {classes[most]!r} was shown in {percent(share)} of the rounds."
     yield Caveat(MATCHED, sentence)
 

@@ -84,8 +84,8 @@ def learner_for(log: Log, rule: Rule, options: Mapping[str, Any], seed: int) -> 
     """Return a new learner for the rounds of a log, with the service's default exploration floor."""
     common = {name: meaning for name, meaning in MEANINGS.items() if name not in ("seed", "classes")}
     require_known(rule.title, options, {**rule.parameters, **common})
-    usual = {"exploration_floor": usual_floor(rule), "text": log.text}
-    return Learner(rule, classes=log.classes, seed=seed, **{**usual, **options})
+    defaults = {"exploration_floor": usual_floor(rule), "text": log.text}
+    return Learner(rule, classes=log.classes, seed=seed, **{**defaults, **options})
 
 
 class Costs(NamedTuple):
@@ -184,9 +184,9 @@ def read_log(
         from onebit.offpolicy.table_logs import table_log
 
         return table_log(path, columns, classes, None if costs is None else check_costs(costs), known)
-    for what, given in columns.items():
+    for option, given in columns.items():
         if given is not None:
-            raise InputError(f"{what} was given with {path}, but names a column of a CSV or Parquet file")
+            raise InputError(f"{option} was given with {path}, but names a column of a CSV or Parquet file")
     return Log(str(path), make_vw_entries(path, check_costs(costs), known), classes)
 
 
@@ -197,10 +197,10 @@ def make_vw_entries(path: Path, costs: Costs, complete: bool) -> Entries:
     without a cost: together with the action shown, these are the candidates.
     """
 
-    def entries(whole: bool) -> Iterator[Round | None]:
+    def entries(with_x: bool) -> Iterator[Round | None]:
         for number, line, _ in numbered_lines(path):
             try:
-                example = parse_line(line if whole else line[: line.find("|") + 1])
+                example = parse_line(line if with_x else line[: line.find("|") + 1])
                 if not example.label:
                     yield None
                     continue

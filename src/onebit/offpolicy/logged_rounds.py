@@ -115,7 +115,7 @@ def _check_round(number: int, given: Round, classes: Classes) -> CheckedRound:
     candidates = np.arange(len(classes.names)) if members is None else np.array(members)
     if place not in candidates:
         raise InputError(f"{brief(label)} was shown, but the candidates are {join_names(among or ())}")
-    answered = _check_feedback(given._replace(label=label), classes, candidates)
+    validated = _check_feedback(given._replace(label=label), classes, candidates)
     logged = None if given.probabilities is None else _check_probabilities(given.probabilities, classes, candidates)
     if given.propensity is None:
         propensity = None if logged is None else float(logged[place])
@@ -129,8 +129,8 @@ def _check_round(number: int, given: Round, classes: Classes) -> CheckedRound:
         raise InputError(f"{brief(label)} was shown, so its probability must be above 0, got {propensity:g}")
     if propensity is not None and len(candidates) == 1 and propensity < 1.0 - ROUNDING:
         raise InputError(f"{brief(label)} was the only candidate, so its probability must be 1, got {propensity:g}")
-    reward = float(bool(answered.right)) if answered.reward is None else answered.reward
-    checked = answered._replace(among=among, complete=bool(given.complete))
+    reward = float(bool(validated.right)) if validated.reward is None else validated.reward
+    checked = validated._replace(among=among, complete=bool(given.complete))
     return CheckedRound(number, checked, place, propensity, logged, candidates, reward)
 
 
@@ -230,24 +230,26 @@ def train(learner: Learner, rounds: Iterable[Round], progress: Progress | None =
     return learnt
 
 
-def learn_round(learner: Learner, shown: Round, propensity: float, identity: int | str) -> bool:
+def learn_round(learner: Learner, round_: Round, propensity: float, identity: int | str) -> bool:
     """Learn from a label that somebody else showed; return False if the rule could not learn from it."""
     # What such a rule stores for learning belongs to its own label.
     if (
         learner.runtime.rule.notes_the_label
-        and learner.decide(shown.x, identity, among=shown.among).label != shown.label
+        and learner.decide(round_.x, identity, among=round_.among).label != round_.label
     ):
         return False
-    decision = learner.from_log(shown.x, shown.label, propensity, identity, among=shown.among, complete=shown.complete)
-    learn_feedback(learner, decision, shown)
+    decision = learner.from_log(
+        round_.x, round_.label, propensity, identity, among=round_.among, complete=round_.complete
+    )
+    learn_feedback(learner, decision, round_)
     return True
 
 
-def learn_feedback(learner: Learner, decision: Decision, shown: Round) -> None:
+def learn_feedback(learner: Learner, decision: Decision, round_: Round) -> None:
     """Learn the feedback of a round on its label: the truth, the reward, or right and wrong."""
-    if shown.truth is not None:
-        learner.learn(decision, truth=shown.truth)
-    elif shown.reward is not None:
-        learner.learn(decision, reward=shown.reward)
+    if round_.truth is not None:
+        learner.learn(decision, truth=round_.truth)
+    elif round_.reward is not None:
+        learner.learn(decision, reward=round_.reward)
     else:
-        learner.learn(decision, shown.right)
+        learner.learn(decision, round_.right)

@@ -78,17 +78,17 @@ def table_log(
     arrow = require("pyarrow", str(path))
 
     tables: list[TableFile]
-    about = None
+    metadata = None
     if path.is_dir() or path.suffix.lower() == ".parquet":
         files = [ParquetTable(file) for file in (sorted(path.glob("*.parquet")) if path.is_dir() else [path])]
         tables = [*files]
-        about = (files[-1].schema.metadata or {}).get(b"onebit")  # the last file knows all classes
+        metadata = (files[-1].schema.metadata or {}).get(b"onebit")  # the last file knows all classes
     else:
         tables = [CsvTable(path)]
     names = tables[-1].names
-    if about is not None and not any(given.values()) and costs is None:
+    if metadata is not None and not any(given.values()) and costs is None:
         try:
-            exported = json.loads(about)
+            exported = json.loads(metadata)
             own, is_text = checked_classes(exported["classes"]), exported["features"]["kind"] == "text"
         except (ValueError, KeyError, TypeError):
             own, is_text = (), False
@@ -119,30 +119,32 @@ def table_log(
 def _find_columns(
     path: Path, names: list[str], given: Mapping[str, Any], costs: Costs | None, complete: bool
 ) -> LogColumns:
-    chosen = {what: name for what, name in given.items() if name is not None}
-    if "x" in chosen and "text" in chosen:
+    named = {role: name for role, name in given.items() if name is not None}
+    if "x" in named and "text" in named:
         raise InputError("x and text were both given: x is either numbers and categories, or a text")
-    if isinstance(chosen.get("x"), str):
-        raise InputError(f"x is {brief(chosen['x'])}, but must be a list of columns: [{brief(chosen['x'])}]")
+    if isinstance(named.get("x"), str):
+        raise InputError(f"x is {brief(named['x'])}, but must be a list of columns: [{brief(named['x'])}]")
 
-    def column(what: str, needed: bool = False) -> str | None:
-        if what in chosen:
-            return known_column(path, names, str(chosen[what]), what)
-        usual = next((name for name in USUAL[what] if name in names), None)
+    def column(role: str, needed: bool = False) -> str | None:
+        if role in named:
+            return known_column(path, names, str(named[role]), role)
+        usual = next((name for name in USUAL[role] if name in names), None)
         if usual is None and needed:
-            either = " or ".join(map(repr, USUAL[what]))
-            raise InputError(f"{path} has no column {either}: give the column that says {MEANINGS[what]} as {what}")
+            usual_names = " or ".join(map(repr, USUAL[role]))
+            raise InputError(
+                f"{path} has no column {usual_names}: give the column that says {MEANINGS[role]} as {role}"
+            )
         return usual
 
-    x_names = [chosen["text"]] if "text" in chosen else chosen["x"] if "x" in chosen else [column("x", needed=True)]
+    x_names = [named["text"]] if "text" in named else named["x"] if "x" in named else [column("x", needed=True)]
     x = [known_column(path, names, str(name), "part of x") for name in x_names]
-    has_both = "right" not in chosen and set(USUAL["right"]) <= set(names)
+    has_both = "right" not in named and set(USUAL["right"]) <= set(names)
     if has_both and costs is not None:
         raise InputError(f"{path} has the columns right and reward: give the one that holds the costs as right")
     truth = column("truth")
     columns = LogColumns(
         x,
-        "text" in chosen,
+        "text" in named,
         action=str(column("action", needed=True)),
         right=column("right", needed=truth is None),
         reward="reward" if has_both else None,
