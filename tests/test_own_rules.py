@@ -136,7 +136,7 @@ FILES = {
     "ODD": ("def (", "cannot be run: SyntaxError"),
     "NAMED": (
         RULE.replace('"nudge"', '"bpa"').replace("from beside import moved", "moved = None") + "\nNAMED = RULE",
-        "as one of onebit's is",
+        "like one of onebit's",
     ),
 }
 
@@ -161,7 +161,7 @@ def test_two_of_one_name_are_refused_and_one_given_twice_is_the_same(file: str, 
     assert add_rule(file) is add_rule(file)
     path = tmp_path / "again.py"
     path.write_text(RULE.replace("from beside import moved", "moved = None"))
-    with pytest.raises(onebit.InputError, match="as another that was given is"):
+    with pytest.raises(onebit.InputError, match="like another added rule"):
         add_rule(f"{path}:RULE")
 
 

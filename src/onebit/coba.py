@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from onebit.contract.installation import install_command
+from onebit.contract.installation import require
 from onebit.contract.options import check_options
 from onebit.contract.rule import Rule
 from onebit.contract.validation import ClassName, join_names
 from onebit.data import streams
 from onebit.data.streams import Stream
-from onebit.errors import InputError, MissingExtraError, brief
+from onebit.errors import InputError, brief
 from onebit.learner.classes import to_class_name
 from onebit.learner.decision import Decision
 from onebit.learner.learner import Learner, copy_learner
@@ -196,16 +196,13 @@ def stream(environment: Any, **settings: Any) -> Stream:
     In every round one action must have reward 1 and the others 0, as supervised environments have it. Rounds come in the order of the
     environment unless another `order` is given; the further keywords are those of `onebit.stream`.
     """
-    try:
-        from coba.environments import BatchSafe, Finalize
-    except ImportError:
-        raise MissingExtraError(f"onebit.coba.stream needs coba: {install_command('coba')}") from None
+    environments = require("coba.environments", "a coba environment", "coba")
     if not hasattr(environment, "read"):
         raise InputError(f"{brief(environment)} is not an environment of coba; of a list, give one: environments[0]")
     rows: list[Any] = []
     labels: list[ClassName] = []
     names: dict[Any, ClassName] = {}
-    for number, interaction in enumerate(BatchSafe(Finalize()).filter(environment.read())):
+    for number, interaction in enumerate(environments.BatchSafe(environments.Finalize()).filter(environment.read())):
         try:
             row, label, names = _read_round(interaction, names)
         except InputError as error:

@@ -30,19 +30,19 @@ BAD = {
     ),
     "a label that is dropped": (
         ["run", "table.csv", "--drop", "label"],
-        "onebit: the column 'label' of table.csv is the label, and cannot be dropped as well\n",
+        "onebit: the column 'label' of table.csv holds the label, so it cannot be listed as dropped\n",
     ),
     "no such column to drop": (
         ["run", "table.csv", "--drop", "zz"],
-        "onebit: there is no column 'zz' in table.csv to be dropped; known are: a, b, label\n",
+        "onebit: there is no column 'zz' in table.csv, given as dropped; known are: a, b, label\n",
     ),
     "a column twice": (
         ["run", "table.csv", "--text", "a", "--drop", "a"],
-        "onebit: the column 'a' of table.csv is named twice, the second time to be dropped\n",
+        "onebit: the column 'a' of table.csv is listed twice, the second time as dropped\n",
     ),
     "no such label": (
         ["run", "table.csv", "--label", "zz"],
-        "onebit: there is no column 'zz' in table.csv to be the label; known are: a, b, label\n",
+        "onebit: there is no column 'zz' in table.csv, given as the label; known are: a, b, label\n",
     ),
     "one of many columns": (["run", "wide.csv", "--drop", "zz"], ", c048, c049 and 951 more\n"),
     "results in a file": (

@@ -120,7 +120,7 @@ BAD = {
         ["stars.csv", *COLUMNS[:4], "--right", "stars", "--among", "ofered"],
         "did you mean 'offered'",
     ),
-    "stars that are not scaled": (["stars.csv", *COLUMNS[:4], "--right", "stars"], "say --costs=b,a"),
+    "stars that are not scaled": (["stars.csv", *COLUMNS[:4], "--right", "stars"], "give --costs=b,a"),
 }
 
 

@@ -311,8 +311,8 @@ def test_bad_cells_are_refused_with_their_row(cells: list[str], words: str, tmp_
         ({"candidates": LISTS[:-1]}, "103 rows and 102 sets"),
         ({"candidates": [[], *LISTS[1:]]}, "candidates in row 0 lists no candidate"),
         ({"candidates": [{"a": 1}, *LISTS[1:]]}, "candidates in row 0 is {'a': 1}"),
-        ({"candidates": np.ones((103, 5), dtype=bool)}, "5 columns of true and false, .* 6 classes"),
-        ({"candidates": LISTS, "noise": 0.1}, "noise changes labels.*candidates that are listed"),
+        ({"candidates": np.ones((103, 5), dtype=bool)}, "5 boolean columns, .* 6 classes"),
+        ({"candidates": LISTS, "noise": 0.1}, "noise changes labels.*listed candidates"),
         ({"candidates": LISTS, "drift": "abrupt"}, "drift changes labels"),
         ({"corrected": 1.5}, r"corrected is 1.5, but must be in \[0, 1\]"),
         ({"corrected": float("nan")}, "corrected is nan"),
@@ -327,7 +327,7 @@ def test_bad_settings_are_refused_with_a_sentence(settings: dict[str, Any], word
 
 
 def test_what_is_not_for_named_data_is_refused() -> None:
-    assert_refused("columns by name", "synsep9", rewards=R)
+    assert_refused("given as column names", "synsep9", rewards=R)
     assert_refused("is for columns of a table", "synsep9", candidates="offer")
     assert_refused("there are 9 classes", "synsep9", candidates=9)
     assert_refused("brings its own candidates", stream("synsep9"), candidates=3)
@@ -416,7 +416,7 @@ def test_rewards_that_are_no_numbers_are_refused_with_row_and_class(bad: str, tm
     words = rf"'worth_b' of .* is '{bad}' in row 3 \(line .\D*\), but the reward of 'b' must be a number from 0 to 1, such as 0\.5"
     assert_refused(words.replace("line .", "line 4"), tmp_path / "w.csv", rewards="worth_*")
     assert_refused(words.replace("line .", "line 3"), tmp_path / "w.jsonl", rewards="worth_*")
-    assert_refused("the reward of 'b' must be a number .* no text", frame, rewards="worth_*")
+    assert_refused("the reward of 'b' must be a number .* without text", frame, rewards="worth_*")
     beside = frame[["worth_a", "worth_b"]].rename(columns={"worth_a": "a", "worth_b": "b"})
     for rewards, name in ((beside, "'b'"), (beside.to_numpy(), "1"), (beside.to_numpy().tolist(), "1")):
         assert_refused(
@@ -433,7 +433,7 @@ def test_rewards_that_are_no_numbers_are_refused_with_row_and_class(bad: str, tm
         ({"rewards": [["x"]]}, "rewards of 0 in row 0 is 'x', but must be a number from 0 to 1"),
         ({"rewards": [[0.5], [0.5, 0.5]]}, "must be a matrix of numbers"),
         ({"rewards": 3}, "rewards has shape"),
-        ({"rewards": R, "noise": 0.2}, "noise changes labels, and does not go with rewards"),
+        ({"rewards": R, "noise": 0.2}, "noise changes labels, so it cannot be combined with rewards"),
         ({"rewards": R, "candidates": 4}, "there are 4 classes"),
         ({"rewards": ["a", "b"]}, "rewards names the column 'a', but the columns of X have no names: give a matrix"),
         ({"rewards": "worth"}, "rewards names the column 'worth', but the columns of X have no names: give a matrix"),
@@ -454,25 +454,33 @@ def test_bad_reward_columns_are_refused_with_a_sentence(tmp_path: Path) -> None:
     )
     assert_refused("has the column 'label' beside rewards", path, rewards="w_*")
     assert_refused("given twice", path, rewards="w_*", label="label")
-    assert_refused("no column of .* begins like 'v_", path, rewards="v_*", drop=["label"])
+    assert_refused("no column of .* matches 'v_", path, rewards="v_*", drop=["label"])
     assert_refused("there is no column 'w_x'", path, rewards=["w_a", "w_x"], drop=["label"])
     assert_refused("there is 1 class", path, rewards=["w_a"], drop=["label"])
     assert_refused("'w_a' of .* twice", path, rewards=["w_a", "w_*"], drop=["label"])
-    assert_refused("'w_a' of .* is a reward, and cannot be drop", path, rewards="w_*", drop=["label", "w_a"])
-    assert_refused("but the classes are 'a', 'c'", path, rewards="w_*", classes=["a", "c"], drop=["label"])
-    assert_refused("there is no column 'w_c'", path, candidates="w_c")
-    assert_refused("'label' of .* is the label, and cannot be candidates as well", path, candidates="label")
     assert_refused(
-        "'w_b' of .* is a reward, and cannot be candidates", path, rewards="w_*", candidates="w_b", drop=["label"]
+        "'w_a' of .* holds a reward, so it cannot be listed as drop", path, rewards="w_*", drop=["label", "w_a"]
+    )
+    assert_refused("but the given classes are 'a', 'c'", path, rewards="w_*", classes=["a", "c"], drop=["label"])
+    assert_refused("there is no column 'w_c'", path, candidates="w_c")
+    assert_refused("'label' of .* holds the label, so it cannot ", path, candidates="label")
+    assert_refused(
+        "'w_b' of .* holds a reward, so it cannot be listed as candidates",
+        path,
+        rewards="w_*",
+        candidates="w_b",
+        drop=["label"],
     )
     assert stream(path, rewards="w_*", drop=["label"]).data(0).classes == ("a", "b")
     np.savez(tmp_path / "w.npz", X=X, y=Y, worth=R)
-    assert_refused("has a y, and labels follow from rewards", tmp_path / "w.npz", rewards="worth")
+    assert_refused("has a y, but labels follow from rewards", tmp_path / "w.npz", rewards="worth")
     assert_refused("has a y", tmp_path / "w.npz", rewards="values")
-    assert_refused("y of .* is the label, and cannot be candidates as well", tmp_path / "w.npz", candidates="y")
+    assert_refused("y of .* holds the label, so it cannot ", tmp_path / "w.npz", candidates="y")
     np.savez(tmp_path / "v.npz", X=X, rewards=R[:-1])
     assert_refused("there are 103 rows and rewards for 102", tmp_path / "v.npz")
-    assert_refused("rewards of .* is rewards, and cannot be candidates", tmp_path / "v.npz", candidates="rewards")
+    assert_refused(
+        "rewards of .* holds rewards, so it cannot hold candidates", tmp_path / "v.npz", candidates="rewards"
+    )
     assert_refused("has no array 'offer'", tmp_path / "w.npz", candidates="offer")
 
 

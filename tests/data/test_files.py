@@ -209,7 +209,7 @@ def test_a_thousand_categories_are_enough(tmp_path: Path) -> None:
         ("a,b,label", ["no rows"]),
         ("a,a,label\n1,2,x\n", ["two columns", "'a'"]),
         (",a,label\n0,2,x\n", ["column 1", "no name"]),
-        ("label\nx\ny\n", ["no column but", "'label'"]),
+        ("label\nx\ny\n", ["no features, only the label", "'label'"]),
         ("a,b\n1,2\n", ["which column", "'a', 'b'"]),
         ("a,y,class\n1,2,3\n", ["which column", "'y' or 'class'"]),
         ("a,label\n1,x\n2,x\n", ["'x'", "every row", "at least 2"]),
@@ -244,7 +244,7 @@ def test_unknown_columns_are_refused_with_the_nearest(tmp_path: Path) -> None:
     assert "did you mean 'label'?" in sentence
     assert "'a', 'b', 'label'" in sentence
     assert "did you mean 'b'?" in refused(lambda: read(path, categorical=["B"]))
-    assert "is the label" in refused(lambda: read(path, categorical=["label"]))
+    assert "holds the label" in refused(lambda: read(path, categorical=["label"]))
     assert "list" in refused(lambda: read(path, categorical="a"))
 
 

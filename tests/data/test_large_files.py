@@ -288,7 +288,7 @@ def test_a_preparation_that_fails_leaves_nothing(
         assert "not enough space" in sentence
         assert "for the prepared rows" in sentence
     else:
-        assert "not for sparse rows" in refused(lambda: source_of(path, prepare="scale,standard"))
+        assert "not take sparse rows" in refused(lambda: source_of(path, prepare="scale,standard"))
     assert len(folders(cache)) == 1
     assert read(path).rows == converted.rows
 

@@ -43,7 +43,7 @@ ways: dict[str, dict[str, Any]] = {
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces so small that short streams have many."""
     monkeypatch.setattr(synthetic, "PIECE_VALUES", 4_000)  # 40 rows of 100
-    monkeypatch.setattr(stream_changes, "AT_ONCE", 64)
+    monkeypatch.setattr(stream_changes, "DRAWS_AT_ONCE", 64)
     monkeypatch.setattr(streams, "PIECE_ROUNDS", 50)
 
 

@@ -230,7 +230,7 @@ def test_a_margin_that_leaves_no_room_is_refused(make: Callable[..., Labelled], 
 
 def test_the_largest_margin_is_near_what_geometry_allows() -> None:
     """A cap of strong2d is a point, and so is a sector of weak2d, at the margins computed here by hand."""
-    strong = (1.0 - plane._CUT) * np.sqrt(2.0) / np.sqrt(3.0 * (1.0 + plane._CUT**2))
+    strong = (1.0 - plane._CUT_DISTANCE) * np.sqrt(2.0) / np.sqrt(3.0 * (1.0 + plane._CUT_DISTANCE**2))
     weak = 1.5 / np.sqrt(3.0)
     for make, most in ((strong2d, strong), (weak2d, weak)):
         largest = float(refused(lambda make=make: make(1, 0, 9.0)).partition("from 0 to ")[2].partition(",")[0])  # type: ignore[misc]

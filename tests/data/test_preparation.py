@@ -321,7 +321,7 @@ def test_tf_idf_takes_counts_only() -> None:
 @pytest.mark.parametrize(
     ("X", "steps", "words"),
     [
-        (csr(counts()), "standard", "not for sparse rows"),
+        (csr(counts()), "standard", "not take sparse rows"),
         (np.ones((5, 2)), "rare:0.5", "leaves no column"),
         ([{"a": 1.0}], "scale", "dicts or texts"),
         (["a text"], "bias", "dicts or texts"),

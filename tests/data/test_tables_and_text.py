@@ -371,9 +371,9 @@ def test_what_text_cannot_mean_is_refused(tmp_path: Path) -> None:
     assert "must be a text" in refused(lambda: onebit.stream([[1.0], [2.0]], [0, 1], text=True))
     assert "has none" in refused(lambda: onebit.stream("synsep10", text=["a"]))
     assert "has none" in refused(lambda: onebit.stream("synsep10", text=True))
-    assert "have none" in refused(lambda: onebit.stream([[1.0], [2.0]], [0, 1], text=["a"]))
+    assert "have no named columns" in refused(lambda: onebit.stream([[1.0], [2.0]], [0, 1], text=["a"]))
     assert "list of columns" in refused(lambda: onebit.stream(path, label="team", text="subject"))
-    assert "named twice" in refused(lambda: onebit.stream(path, label="team", text=["subject"], drop=["subject"]))
+    assert "listed twice" in refused(lambda: onebit.stream(path, label="team", text=["subject"], drop=["subject"]))
 
 
 def test_openpyxl_is_asked_for_where_it_is_missing(tmp_path: Path) -> None:

@@ -194,7 +194,7 @@ def test_without_propensities_there_is_replay() -> None:
     assert [one.name for one in found.estimates] == ["log", "replay"]
     assert set(found.to_dict()["estimates"]) == {"log", "replay"}
     with pytest.raises(
-        OnebitError, match=r"round 301 of the log \(id 'x'\): it has a propensity, and the rounds before it had no"
+        OnebitError, match=r"round 301 of the log \(id 'x'\): it has a propensity, but the rounds before it have none"
     ):
         evaluate(onebit.LinUCB(classes=3), [*log, Round("x", X[0], 0, True, 0.5)])
 
@@ -315,7 +315,7 @@ def test_newtron_learns_from_its_own_labels_only() -> None:
     [
         (onebit.Perceptron(classes=2), [], "Perceptron learns from full information"),
         ("bpa", [], "the learner is a str, but must be a Learner"),
-        (onebit.BPA(classes=2), [], "the log has no rounds, so it says nothing"),
+        (onebit.BPA(classes=2), [], "the log has no rounds to evaluate on"),
         (
             onebit.BPA(classes=2),
             [Round("a", [math.nan], 0, True, 0.5)],

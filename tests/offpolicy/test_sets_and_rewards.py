@@ -178,7 +178,7 @@ def test_a_round_with_one_candidate_weighs_one_and_is_no_sign_of_a_log_that_neve
     assert (found.weights.mean, found.weights.largest, found.weights.missing) == (1.0, 1.0, 0.0)
     assert [one.value for one in found.estimates] == pytest.approx([found.log.value] * 5)
     assert found.warnings == (
-        "There was one candidate in each of the 200 rounds: every learner scores the same here, and nothing is told of it.",
+        "There was one candidate in each of the 200 rounds: every learner scores the same on this log.",
     )
     half = [one if n % 2 else one._replace(among=None) for n, one in enumerate(log)]
     assert any(
@@ -254,7 +254,7 @@ def test_mean_rewards_are_shown_in_place_of_rates() -> None:
     assert f"{'the log itself':<20} {'0.5000':>8}" in shown
     same = [one._replace(reward=0.5) for one in log]
     assert any(
-        one.startswith("All 200 answers say 0.5: see that what is worth more or less is reported too")
+        one.startswith("All 200 answers say 0.5: make sure that more and less is reported too")
         for one in evaluate(onebit.BPA(classes=2), same).warnings
     )
 
@@ -267,20 +267,20 @@ REFUSED: dict[str, dict[str, Any]] = {
     "there is no class 'd'": {"among": ["a", "d"]},
     "there is no class True": {"among": ["a", True]},
     r"there is no class \['a'\]": {"among": [["a"], "b"]},
-    "'a' was shown, which is none of the candidates 'b', 'c'": {"among": ["b", "c"]},
-    "'a' was the only candidate, and yet its probability is 0.5": {"among": ["a"]},
+    "'a' was shown, but the candidates are 'b', 'c'": {"among": ["b", "c"]},
+    "'a' was the only candidate, so its probability must be 1, got 0.5": {"among": ["a"]},
     "complete is 1, but must be True or False": {"complete": 1},
     "reward is 2.0, but must be a number from 0 to 1; rescale rewards from a to b": {"right": None, "reward": 2.0},
     "reward is nan": {"right": None, "reward": math.nan},
     "reward is 'much'": {"right": None, "reward": "much"},
     "reward is True": {"right": None, "reward": True},
-    "a reward is given, and right or truth beside it": {"reward": 1.0},
-    "a reward is given, and right or truth": {"right": None, "reward": 1.0, "truth": "a"},
-    "right is None, but must be True or False, or else": {"right": None},
-    "truth is 'c', which is none of the candidates": {"right": None, "truth": "c"},
+    "a reward is given together with right or truth: give one": {"reward": 1.0},
+    "a reward is given together with right or truth": {"right": None, "reward": 1.0, "truth": "a"},
+    "right is None, but must be True or False if there is no reward": {"right": None},
+    "truth is 'c', which is not a candidate": {"right": None, "truth": "c"},
     "there is no class 'd'; the": {"truth": "d"},
-    "truth is 'b' and 'a' was shown, and yet right is True": {"truth": "b"},
-    "a class that is none of the candidates has the probability 0.5": {"probabilities": [0.5, 0.0, 0.5]},
+    "truth is 'b' and 'a' was shown, but right is True": {"truth": "b"},
+    "a class that is not a candidate has the probability 0.5": {"probabilities": [0.5, 0.0, 0.5]},
     "there is no class 'e'": {"probabilities": {"a": 0.5, "e": 0.5}},
     "they add up to 0.5": {"probabilities": {"a": 0.5}},
     "probabilities must be a list": {"probabilities": {"a": "half"}},

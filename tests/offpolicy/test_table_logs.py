@@ -102,7 +102,7 @@ def test_rewards_candidates_and_truths(form: str, tmp_path: Path) -> None:
     ]
     learner = onebit.BPA(classes=log.classes)
     with pytest.raises(
-        onebit.InputError, match=r"round 3 .*'sport' was the only candidate, and yet its probability is 0\.75"
+        onebit.InputError, match=r"round 3 .*'sport' was the only candidate, so its probability must be 1, got 0\.75"
     ):
         train(learner, log)
     assert learner.learnt == 2
@@ -198,24 +198,27 @@ def test_batches_make_no_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 REFUSED: dict[str, tuple[dict[str, list[Any]], dict[str, Any]]] = {
     "there is no column 'ages' .* did you mean 'age'": ({}, {"x": ["ages"]}),
-    "no column 'x': name the one": ({}, {}),
-    "there is no column 'q' .* to be right": ({}, {"x": ["age"], "right": "q"}),
+    "no column 'x': give the column": ({}, {}),
+    "there is no column 'q' .*, given as right": ({}, {"x": ["age"], "right": "q"}),
     "'shown' .* must not see": ({}, {"x": ["shown"]}),
     "x and text were both given": ({}, {"x": ["age"], "text": "note"}),
     "must be a list of columns": ({}, {"x": "age"}),
     "'age' of .* holds no text": ({}, {"text": "age"}),
-    "row 2 .*clicked is 1.5, .*from 0 to 1: of rewards from a to b say --costs=b,a": (
+    "row 2 .*clicked is 1.5, .*from 0 to 1: for rewards from a to b give --costs=b,a": (
         {"clicked": [1, 1.5, 1, 1]},
         {"x": ["age"]},
     ),
     "row 2 .*clicked is -0.5, .*from 0 to 1": ({"clicked": [1, -0.5, 1, 1]}, {"x": ["age"]}),
     "row 2 .*clicked is inf, .*from 0 to 1": ({"clicked": [1, math.inf, 1, 1]}, {"x": ["age"]}),
-    "row 2 .*the cost is 7, where right costs 5": ({"clicked": [1, 7, 1, 1]}, {"x": ["age"], "costs": (5, 0)}),
+    "row 2 .*the cost is 7, but must be from 5 \\(right\\)": (
+        {"clicked": [1, 7, 1, 1]},
+        {"x": ["age"], "costs": (5, 0)},
+    ),
     "row 3 .*clicked is 'often', but must be true or false": ({"clicked": ["1", "0.5", "often", "0"]}, {"x": ["age"]}),
     "row 3 .*clicked is '1_0', but must be": ({"clicked": ["1", "0.5", "1_0", "0"]}, {"x": ["age"]}),
     "row 2 .*clicked is 50.0, .*from 0 to 1": ({"clicked": ["true", "50", "often", "0"]}, {"x": ["age"]}),
     "row 3 .*chance is 'half', but must be a number above 0": ({"chance": ["0.5", "1", "half", "1"]}, {"x": ["age"]}),
-    "a column right and a column reward: name the one that the costs are of": (
+    "the columns right and reward: give the one that holds the costs": (
         {"right": [1, 0, 1, 0], "reward": [5, 0, 3, 0]},
         {"x": ["age"], "right": None, "costs": (5, 0)},
     ),
@@ -225,7 +228,7 @@ REFUSED: dict[str, tuple[dict[str, list[Any]], dict[str, Any]]] = {
         {"offered": ["|"] * 4},
         {"x": ["age"], "among": "offered"},
     ),
-    "there is no column 'cands' .* to be among": ({}, {"x": ["age"], "among": "cands"}),
+    "there is no column 'cands' .*, given as among": ({}, {"x": ["age"], "among": "cands"}),
     "'right_one' .* must not see": ({"right_one": ["news"] * 4}, {"x": ["right_one"], "truth": "right_one"}),
     "complete is 3": ({}, {"x": ["age"], "complete": 3}),
     "row 1 .*clicked is 'yes'": ({"clicked": ["yes", "no", "no", "no"]}, {"x": ["age"]}),

@@ -55,15 +55,15 @@ def test_actions_that_were_never_shown_are_known_where_the_log_names_them(tmp_pa
 
 
 BAD = {
-    "1:-1:0.5 | a": "the cost is -1, .* say what they cost",
-    "1:2:0.5 | a": "the cost is 2, .* say what they cost",
-    "1:0 | a": "must be one action:cost:probability",
-    "1:0:0.5 2:1:0.5 | a": "must be one action:cost:probability",
-    "3 | a": "has no action:cost:probability",
+    "1:-1:0.5 | a": "the cost is -1, .* give the costs",
+    "1:2:0.5 | a": "the cost is 2, .* give the costs",
+    "1:0 | a": "expected one action:cost:probability",
+    "1:0:0.5 2:1:0.5 | a": "expected one action:cost:probability",
+    "3 | a": "expected action:cost:probability",
     "a:0:0.5 | a": "the action is 'a'",
     "0:0:0.5 | a": "features of their own",
     "shared | a": "features of their own",
-    "1:0:0.5 a": "no |",
+    "1:0:0.5 a": "expected a | before",
 }
 
 

@@ -336,4 +336,4 @@ def test_a_node_leads_to_the_candidates_below_it(classes: int) -> None:
             given: Any = SimpleNamespace(candidates=np.array(sorted({first, second})))
             leaves = {offset_tree.leaf_of(first, classes), offset_tree.leaf_of(second, classes)}
             for node in range(2 * classes - 1):
-                assert offset_tree.leads(given, node, classes) is bool(below(node) & leaves)
+                assert offset_tree.leads_to_candidate(given, node, classes) is bool(below(node) & leaves)

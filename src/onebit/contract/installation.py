@@ -1,10 +1,14 @@
-"""The source that onebit was installed from, so that messages about missing extras give a working command."""
+"""Optional dependencies: their import, and the command that installs what is missing."""
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 from pathlib import Path
+from typing import Any
+
+from onebit.errors import MissingExtraError
 
 DEVELOPER_EXTRAS = ("test", "test-all", "docs", "bench")  # extras for developers of onebit
 
@@ -37,6 +41,14 @@ def install_command(extra: str) -> str:
         return f'pip install "onebit[{extra}]"'
     source = "." if folder == Path.cwd() else str(folder)
     return f'pip install "{source}[{extra}]"'
+
+
+def require(module: str, purpose: str, extra: str = "experiments") -> Any:
+    """Import an optional dependency; raise MissingExtraError with install instructions if it is missing."""
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise MissingExtraError(f"{purpose} needs {module.partition('.')[0]}: {install_command(extra)}") from None
 
 
 def list_extras() -> dict[str, list[str]]:

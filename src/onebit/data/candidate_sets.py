@@ -75,10 +75,10 @@ class CandidateSets:
 
     def without_label(self, labels: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the indices of the sets that do not contain their label."""
-        has = np.zeros(self.count, dtype=bool)
+        has_label = np.zeros(self.count, dtype=bool)
         owners = self.owners
-        has[owners[self.members == labels[owners]]] = True
-        return np.flatnonzero(~has)
+        has_label[owners[self.members == labels[owners]]] = True
+        return np.flatnonzero(~has_label)
 
 
 def cumulate_sizes(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -93,13 +93,13 @@ def candidate_draws(size: int, classes: int, seed: int) -> Callable[[NDArray[np.
     def draw(labels: NDArray[np.int64]) -> CandidateSets:
         chances = generator.random((len(labels), size - 1))
         sets = np.empty((len(labels), size), dtype=np.int64)
-        others = sets[:, :-1]
+        wrong_labels = sets[:, :-1]
         # Floyd's algorithm: draw a number up to `last`; if it was drawn before, take `last` itself.
-        for place, last in enumerate(range(classes - size, classes - 1)):
-            drawn = (chances[:, place] * (last + 1)).astype(np.int64)
-            again = (others[:, :place] == drawn[:, None]).any(axis=1)
-            others[:, place] = np.where(again, last, drawn)
-        others += others >= labels[:, None]  # skip the label
+        for position, last in enumerate(range(classes - size, classes - 1)):
+            drawn = (chances[:, position] * (last + 1)).astype(np.int64)
+            is_repeated = (wrong_labels[:, :position] == drawn[:, None]).any(axis=1)
+            wrong_labels[:, position] = np.where(is_repeated, last, drawn)
+        wrong_labels += wrong_labels >= labels[:, None]  # skip the label
         sets[:, -1] = labels
         sets.sort(axis=1)
         return CandidateSets(sets.ravel(), np.arange(len(sets) + 1) * size)
@@ -127,11 +127,11 @@ FORMS = 'separated by |, or a JSON list: ["New York", "Paris, TX"]'
 class ListedCandidates:
     """Candidate sets listed in a column or sequence, read in blocks and then converted to class indices.
 
-    `what` names the source in messages ("the column 'options' of a.csv"), `place` a row ("row 3").
+    `subject` names the source in messages ("the column 'options' of a.csv"), `locate` a row ("row 3").
     """
 
-    def __init__(self, what: str, place: Callable[[int], str]) -> None:
-        self._what, self._place = what, place
+    def __init__(self, subject: str, locate: Callable[[int], str]) -> None:
+        self._subject, self._locate = subject, locate
         self._codes = Codes()
 
     def read(self, cells: Iterable[Any], row: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -142,7 +142,7 @@ class ListedCandidates:
             try:
                 names = parse_names(cell)
             except InputError as error:
-                raise InputError(f"{self._what} in {self._place(number)} {error}") from None
+                raise InputError(f"{self._subject} in {self._locate(number)} {error}") from None
             members += [self._codes.code(name, number) for name in names]
             sizes.append(len(names))
         return np.array(members, dtype=np.int64), np.array(sizes, dtype=np.int64)
@@ -164,24 +164,24 @@ class ListedCandidates:
             number = known.get(name, known.get(to_number(name)))
             if number is None:
                 raise InputError(
-                    f"{self._what} has {brief(name)} in {self._place(row)}, but the classes are {join_names(classes)}; "
-                    f"`classes` names those that are never right, too, and candidates are {FORMS}"
+                    f"{self._subject} has {brief(name)} in {self._locate(row)}, but the classes are {join_names(classes)}; "
+                    f"list classes that are never right in `classes` too, and write candidates {FORMS}"
                 )
             index[code] = number
         sets = CandidateSets(members, cumulate_sizes(sizes)).renumber(index)
         owners = sets.owners
-        twice = np.flatnonzero((sets.members[1:] == sets.members[:-1]) & (owners[1:] == owners[:-1]))
-        if len(twice):
-            name, row = classes[sets.members[twice[0]]], int(owners[twice[0]])
+        duplicates = np.flatnonzero((sets.members[1:] == sets.members[:-1]) & (owners[1:] == owners[:-1]))
+        if len(duplicates):
+            name, row = classes[sets.members[duplicates[0]]], int(owners[duplicates[0]])
             raise InputError(
-                f"{self._what} names {brief(name)} twice in {self._place(row)}, but each candidate is named once"
+                f"{self._subject} names {brief(name)} twice in {self._locate(row)}, but each candidate is named once"
             )
         if labels is not None:
-            lacking = sets.without_label(labels)
-            if len(lacking):
-                row = int(lacking[0])
+            missing = sets.without_label(labels)
+            if len(missing):
+                row = int(missing[0])
                 raise InputError(
-                    f"{self._what} lacks the label {brief(classes[labels[row]])} in {self._place(row)}: "
+                    f"{self._subject} lacks the label {brief(classes[labels[row]])} in {self._locate(row)}: "
                     "the right class must be one of the candidates"
                 )
         return sets
@@ -220,7 +220,7 @@ def parse_names(cell: Any) -> list[ClassName]:
 
 
 def read_candidates(
-    given: Any, rows: int, classes: tuple[ClassName, ...], labels: NDArray[np.int64] | None, what: str
+    given: Any, rows: int, classes: tuple[ClassName, ...], labels: NDArray[np.int64] | None, subject: str
 ) -> CandidateSets:
     """Return the candidate sets of in-memory rows.
 
@@ -230,15 +230,15 @@ def read_candidates(
     if matrix is not None and matrix.dtype == bool:
         if matrix.shape[1] != len(classes):
             raise InputError(
-                f"{what} has {matrix.shape[1]} columns of true and false, but must have one for each of the {len(classes)} classes"
+                f"{subject} has {matrix.shape[1]} boolean columns, but must have one for each of the {len(classes)} classes"
             )
-        given = [[classes[place] for place in np.flatnonzero(row)] for row in matrix]
+        given = [[classes[index] for index in np.flatnonzero(row)] for row in matrix]
     if isinstance(given, str | bytes | dict) or not isinstance(given, Iterable):
         raise InputError(
-            f"{what} is {brief(given)}, but must be a number, a column, or a list with the names for each row"
+            f"{subject} is {brief(given)}, but must be a number, a column, or a list of names for each row"
         )
     cells = list(given)
     if len(cells) != rows:
         raise InputError(f"there are {rows} rows and {len(cells)} sets of candidates")
-    read = ListedCandidates(what, lambda row: f"row {row}")
-    return read.sets(*read.read(cells, 0), classes, labels)
+    listed = ListedCandidates(subject, lambda row: f"row {row}")
+    return listed.sets(*listed.read(cells, 0), classes, labels)

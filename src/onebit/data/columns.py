@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from onebit.contract.validation import ClassName
 from onebit.data.candidate_sets import ListedCandidates
 from onebit.data.dataset import REWARD, Answers, most_rewarded, refuse_out_of_range
-from onebit.data.file_blocks import CHUNK, Again, ArrayBlock, ArrayStore, FileReader, replace_values
+from onebit.data.file_blocks import CHUNK, ArrayBlock, ArrayStore, FileReader, RestartReading, replace_values
 from onebit.data.labels import MOST_CLASSES, NUMBER, Codes, parse_labels
 from onebit.data.reading import (
     ANSWERS,
@@ -73,7 +73,7 @@ class TableReader(FileReader):
         if self.rewards:
             self._refuse_leak()
         if all(self._declared.get(name) in (*ANSWERS, Kind.DROPPED) for name in names):
-            raise InputError(f"{path} has no column but {self._beside}, and needs at least one feature")
+            raise InputError(f"{path} has no features, only {self._other_columns}")
         self.kinds: dict[str, Kind] = {}  # of all columns, once determined
         self._text_types: dict[str, Any] = {}  # of columns of texts that stand for numbers
         self._hashed: list[str] = []  # categorical columns with very many values
@@ -85,19 +85,19 @@ class TableReader(FileReader):
         if not self.kinds:
             self._determine_kinds()
         self._plan_reading()
-        read = [*self.features, *(name for name, kind in self.kinds.items() if kind in ANSWERS)]
+        columns = [*self.features, *(name for name, kind in self.kinds.items() if kind in ANSWERS)]
         row = 0
-        place = {name: index for index, name in enumerate(self.names)}  # a dict, as Arrow searches all names
-        most = max(1, min(ROWS, BATCH // len(self.names)))
-        size = most if self._encoder is None else TEXTS
-        for batch, done in self.table.batches(most):
+        positions = {name: index for index, name in enumerate(self.names)}  # a dict, as Arrow searches all names
+        batch_rows = max(1, min(ROWS, BATCH // len(self.names)))
+        size = batch_rows if self._encoder is None else TEXTS
+        for batch, done in self.table.batches(batch_rows):
             for part in (batch.slice(start, size) for start in range(0, batch.num_rows, size)):
-                cells = {name: part.column(place[name]) for name in read}
+                cells = {name: part.column(positions[name]) for name in columns}
                 answers = self._read_answers(cells, part.num_rows, row)
                 if self._encoder is None:
-                    yield {"X": self._dense(self.features, cells, part.num_rows, row), **answers}, done
+                    yield {"X": self._read_dense(self.features, cells, part.num_rows, row), **answers}, done
                 else:
-                    yield {**self._sparse(self._encoder, cells, part.num_rows, row), **answers}, done
+                    yield {**self._read_sparse(self._encoder, cells, part.num_rows, row), **answers}, done
                 row += part.num_rows
 
     # --- kinds of columns ---------------------------------------------------------------------------------------------
@@ -107,9 +107,9 @@ class TableReader(FileReader):
         for name in names:
             known = self._declared.get(known_column(self.path, self.names, name, purpose))
             if known is not None:
-                again = f"is named twice, the second time to be {purpose}"
-                why = f"is {known.value}, and cannot be {purpose} as well" if known in ANSWERS else again
-                raise InputError(f"the column {brief(name)} of {self.path} {why}")
+                duplicate = f"is listed twice, the second time as {purpose}"
+                problem = f"holds {known.value}, so it cannot be listed as {purpose}" if known in ANSWERS else duplicate
+                raise InputError(f"the column {brief(name)} of {self.path} {problem}")
             self._declared[name] = kind
 
     def _determine_kinds(self) -> None:
@@ -133,8 +133,8 @@ class TableReader(FileReader):
         if not self.features:
             left = ", ".join(f"{brief(name)} ({kind.value})" for name, kind in guessed.items())
             raise InputError(
-                f"{self.path} has no column but {self._beside} and what is left out: {left}; "
-                "name those that are to be read after all as text, categorical or numeric"
+                f"{self.path} has no features, only {self._other_columns} and columns that are left out: {left}; "
+                "to read one of them, list it as text, categorical or numeric"
             )
         self.labels.counts[:] = 0
         self.categories, self._encoder = {}, None
@@ -151,19 +151,19 @@ class TableReader(FileReader):
         if name == self.label and self.table.typed:
             if types.is_boolean(kind) or not (is_number_type(kind) or types.is_string(kind)):
                 raise InputError(
-                    f"the label column {brief(name)} of {self.path} is of the type {kind}, "
+                    f"the label column {brief(name)} of {self.path} has the type {kind}, "
                     "but labels must be whole numbers or strings"
                 )
         elif self._declared.get(name) in (Kind.CATEGORY, Kind.TEXT) and types.is_nested(kind):
             raise InputError(
-                f"the column {brief(name)} of {self.path} is of the type {kind}, "
+                f"the column {brief(name)} of {self.path} has the type {kind}, "
                 "but categories and texts are single values"
             )
 
     @property
-    def _beside(self) -> str:
+    def _other_columns(self) -> str:
         """A description of the columns that are no features, for messages."""
-        return "rewards" if self.rewards else "what is dropped" if self._given else f"the label {brief(self.label)}"
+        return "rewards" if self.rewards else "dropped columns" if self._given else f"the label {brief(self.label)}"
 
     def _refuse_leak(self) -> None:
         """Raise InputError if a feature has the name of a label while labels follow from rewards.
@@ -191,7 +191,7 @@ class TableReader(FileReader):
             answers["y"] = self.labels.number(*self._distinct_values(cells[self.label], self.label, row), row)
         else:
             names = list(self.rewards)
-            rewards = np.stack([self._numbers(name, cells[name], row) for name in names], axis=1)
+            rewards = np.stack([self._read_numbers(name, cells[name], row) for name in names], axis=1)
             refuse_out_of_range(
                 rewards, lambda at, index: f"the column {brief(names[index])} of {self.path} in {self.place(row + at)}"
             )
@@ -202,7 +202,7 @@ class TableReader(FileReader):
             answers["members"], answers["sizes"] = self._listed.read(cells[self.candidates].to_pylist(), row)
         return answers
 
-    def _numbers(self, name: str, column: Any, row: int) -> NDArray[np.float64]:
+    def _read_numbers(self, name: str, column: Any, row: int) -> NDArray[np.float64]:
         """Return a column of a block as numbers; dates that are declared numeric become days since 1970."""
         import pyarrow as arrow
 
@@ -235,7 +235,7 @@ class TableReader(FileReader):
         return numbers
 
     @np.errstate(over="ignore")  # values that are too large are rejected below, with their location
-    def _dense(self, names: Sequence[str], cells: dict[str, Any], rows: int, row: int) -> NDArray[np.float32]:
+    def _read_dense(self, names: Sequence[str], cells: dict[str, Any], rows: int, row: int) -> NDArray[np.float32]:
         """Return columns of a block as a matrix of numbers, categories as codes."""
         X = np.empty((rows, len(names)), dtype=np.float32)
         for index, name in enumerate(names):
@@ -244,23 +244,23 @@ class TableReader(FileReader):
                 X[:, index] = codes.number(*self._distinct_values(cells[name], name, row), row)
                 if len(codes.first) > MOST_CATEGORIES:
                     self._hashed.append(name)
-                    raise Again
+                    raise RestartReading
             else:
-                X[:, index] = self._numbers(name, cells[name], row)
-        wrong = find_not_finite(X)
-        if wrong is not None:
-            at, index = wrong
-            if np.isnan(X[at, index]):
-                self._refuse_missing_cell(names[index], row + at)
+                X[:, index] = self._read_numbers(name, cells[name], row)
+        invalid = find_not_finite(X)
+        if invalid is not None:
+            offset, index = invalid
+            if np.isnan(X[offset, index]):
+                self._refuse_missing_cell(names[index], row + offset)
             raise InputError(
                 f"the column {brief(names[index])} of {self.path} is infinite, or too large for 32 bits, "
-                f"in {self.place(row + at)}"
+                f"in {self.place(row + offset)}"
             )
         return X
 
-    def _sparse(self, encoder: Encoder, cells: dict[str, Any], rows: int, row: int) -> ArrayBlock:
+    def _read_sparse(self, encoder: Encoder, cells: dict[str, Any], rows: int, row: int) -> ArrayBlock:
         """Return a block as the parts of a CSR matrix: the numbers, then encoded categories and texts."""
-        X = self._dense(self._columns_of(Kind.NUMBER), cells, rows, row)
+        X = self._read_dense(self._columns_of(Kind.NUMBER), cells, rows, row)
         at, column = np.nonzero(X)
         entries: list[Entries] = [(at, column, X[at, column].astype(np.float64))]
         for name in self._columns_of(Kind.CATEGORY):
@@ -282,7 +282,7 @@ class TableReader(FileReader):
             return classes, self._encoder.width
         widths = [len(self.categories[name].values) if name in self.categories else 1 for name in self.features]
         if self.categories:
-            self._spread(store, widths)
+            self._expand_categories(store, widths)
         return classes, sum(widths)
 
     def _finish_answers(self, store: ArrayStore) -> tuple[ClassName, ...]:
@@ -304,21 +304,21 @@ class TableReader(FileReader):
             store.array("y")[:] = most_rewarded(store.array("rewards"), sets)
         return classes
 
-    def _spread(self, store: ArrayStore, widths: list[int]) -> None:
+    def _expand_categories(self, store: ArrayStore, widths: list[int]) -> None:
         """Expand codes of categories into one 0/1 column per value, in the order of the values."""
         narrow = store.take("X")
         for start in range(0, len(narrow), CHUNK):
             block = narrow[start : start + CHUNK]
             wide = np.empty((len(block), sum(widths)), dtype=np.float32)
-            to = 0
+            position = 0
             for index, (name, width) in enumerate(zip(self.features, widths, strict=True)):
                 part = block[:, index, None]
                 if name in self.categories:
                     values = self.categories[name].values
-                    order = sorted(range(width), key=lambda code: _rank(values[code]))
+                    order = sorted(range(width), key=lambda code: _category_sort_key(values[code]))
                     part = part == np.array(order, dtype=np.float32)
-                wide[:, to : to + width] = part
-                to += width
+                wide[:, position : position + width] = part
+                position += width
             store.append({"X": wide})
 
     def _distinct_values(self, column: Any, name: str, row: int) -> tuple[list[Any], NDArray[Any]]:
@@ -346,15 +346,15 @@ class TableReader(FileReader):
 
     def _number_error(self, name: str, place: str, value: object) -> InputError:
         """Return the error for a reward or feature that is not a number."""
-        about = f"the column {brief(name)} of {self.path} is {brief(value)} in {place}, but"
+        subject = f"the column {brief(name)} of {self.path} is {brief(value)} in {place}, but"
         if name in self.rewards:
-            return InputError(f"{about} the reward of {brief(self.rewards[name])} must be {REWARD}")
+            return InputError(f"{subject} the reward of {brief(self.rewards[name])} must be {REWARD}")
         return InputError(
-            f"{about} features must be numbers, or true and false: name the column as text or categorical, or drop it"
+            f"{subject} features must be numbers, or true and false: name the column as text or categorical, or drop it"
         )
 
 
-def _rank(value: object) -> tuple[bool, float, str]:
+def _category_sort_key(value: object) -> tuple[bool, float, str]:
     """Return the sort key of a category: numbers first, then texts.
 
     The order is the same for a CSV file and a Parquet file of one table.

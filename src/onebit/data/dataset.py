@@ -50,12 +50,12 @@ class Dataset:
     def rows(self) -> int:
         return len(self.y)
 
-    def with_candidates(self, given: Any, what: str = "candidates") -> Dataset:
+    def with_candidates(self, given: Any, subject: str = "candidates") -> Dataset:
         """Return a copy with candidates for each row, which must include the label.
 
-        `what` names the candidates in messages.
+        `subject` names the candidates in messages.
         """
-        return replace(self, candidates=read_candidates(given, self.rows, self.classes, self.y, what))
+        return replace(self, candidates=read_candidates(given, self.rows, self.classes, self.y, subject))
 
 
 class Answers(NamedTuple):
@@ -93,10 +93,8 @@ def make_dataset(X: Any, answers: Answers) -> Dataset:
     return Dataset(X, answers.y, answers.classes, names, answers.candidates, answers.rewards)
 
 
-SCALE = (
-    "rewards go from 0 to 1: scale them, (r - lowest) / (highest - lowest), or 1 - cost / highest where they are costs"
-)
-REWARD = "a number from 0 to 1, such as 0.5: no text, no percent, no decimal comma"  # for an error message
+SCALE = "rewards must be from 0 to 1: scale them as (r - lowest) / (highest - lowest), or costs as 1 - cost / highest"
+REWARD = "a number from 0 to 1, such as 0.5, without text, percent sign or decimal comma"  # for an error message
 
 
 def refuse_out_of_range(rewards: NDArray[np.float64], describe: Callable[[int, int], str]) -> None:
@@ -104,15 +102,15 @@ def refuse_out_of_range(rewards: NDArray[np.float64], describe: Callable[[int, i
 
     `describe` names a reward by its row and column in messages: "rewards['a'] in row 3".
     """
-    fits = (rewards >= 0.0) & (rewards <= 1.0)
-    if fits.all():
+    is_valid = (rewards >= 0.0) & (rewards <= 1.0)
+    if is_valid.all():
         return
-    row, column = (int(place) for place in np.argwhere(~fits)[0])
+    row, column = (int(index) for index in np.argwhere(~is_valid)[0])
     raise InputError(f"{describe(row, column)} is {brief(float(rewards[row, column]))}, but {SCALE}")
 
 
 def read_rewards(
-    given: Any, classes: Iterable[ClassName] | None, what: str = "rewards"
+    given: Any, classes: Iterable[ClassName] | None, subject: str = "rewards"
 ) -> tuple[NDArray[np.float64], tuple[ClassName, ...]]:
     """Return rewards as a matrix with one column per class, and the classes.
 
@@ -123,7 +121,7 @@ def read_rewards(
         classes = columns if classes is None else checked_classes(classes)
         if columns is not None and set(columns) != set(classes or ()):
             raise InputError(
-                f"{what} has the columns {brief(list(columns))}, but must have one for each of the classes {brief(list(classes or ()))}"
+                f"{subject} has the columns {brief(list(columns))}, but must have one for each of the classes {brief(list(classes or ()))}"
             )
         given = wrap_frame(given).to_numpy()
         if columns is not None:
@@ -131,20 +129,20 @@ def read_rewards(
     try:
         rewards = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
-        _refuse_cell(given, classes, what)
+        _refuse_cell(given, classes, subject)
         raise InputError(
-            f"{what} is {brief(given)}, but must be a matrix of numbers, a column for each class"
+            f"{subject} is {brief(given)}, but must be a matrix of numbers, a column for each class"
         ) from None
     if rewards.ndim != 2:
-        raise InputError(f"{what} has shape {rewards.shape}, but must be a matrix with a column for each class")
+        raise InputError(f"{subject} has shape {rewards.shape}, but must be a matrix with a column for each class")
     known = checked_classes(rewards.shape[1] if classes is None else classes)
     if len(known) != rewards.shape[1]:
-        raise InputError(f"{what} has {rewards.shape[1]} columns, but there are {len(known)} classes")
-    refuse_out_of_range(rewards, lambda row, column: f"{what} of {brief(known[column])} in row {row}")
+        raise InputError(f"{subject} has {rewards.shape[1]} columns, but there are {len(known)} classes")
+    refuse_out_of_range(rewards, lambda row, column: f"{subject} of {brief(known[column])} in row {row}")
     return np.ascontiguousarray(rewards), known
 
 
-def _refuse_cell(given: Any, classes: Iterable[ClassName] | None, what: str) -> None:
+def _refuse_cell(given: Any, classes: Iterable[ClassName] | None, subject: str) -> None:
     """Raise InputError for the first cell of a matrix that is not a number, with its row and class."""
     try:
         cells = np.asarray(given, dtype=object)
@@ -158,21 +156,23 @@ def _refuse_cell(given: Any, classes: Iterable[ClassName] | None, what: str) -> 
             float(cell)
         except (TypeError, ValueError):
             name = names[column] if len(names) == cells.shape[1] else column
-            raise InputError(f"{what} of {brief(name)} in row {row} is {brief(cell)}, but must be {REWARD}") from None
+            raise InputError(
+                f"{subject} of {brief(name)} in row {row} is {brief(cell)}, but must be {REWARD}"
+            ) from None
 
 
 def reward_answers(
     given: Any,
     classes: Iterable[ClassName] | None,
     candidates: Any = None,
-    what: tuple[str, str] = ("rewards", "candidates"),
+    subject: tuple[str, str] = ("rewards", "candidates"),
 ) -> Answers:
     """Return the answers that follow from the rewards, and candidates, of each row.
 
-    `what` holds the names of rewards and candidates in messages.
+    `subject` holds the names of rewards and candidates in messages.
     """
-    rewards, known = read_rewards(given, classes, what[0])
-    sets = None if candidates is None else read_candidates(candidates, len(rewards), known, None, what[1])
+    rewards, known = read_rewards(given, classes, subject[0])
+    sets = None if candidates is None else read_candidates(candidates, len(rewards), known, None, subject[1])
     return Answers(most_rewarded(rewards, sets), known, rewards, sets)
 
 
@@ -218,17 +218,19 @@ def describe_rows(data: Dataset, order: str, candidates: int) -> str:
     """
     shape: tuple[int, ...] = getattr(data.X, "shape", (data.rows,))
     width = f", {shape[1]:,} features" if len(shape) == 2 else ""
-    about = f"{data.rows:,} rows{width}, {len(data.classes)} classes ({join_names(data.classes)}), {_ORDERS[order]}"
+    description = (
+        f"{data.rows:,} rows{width}, {len(data.classes)} classes ({join_names(data.classes)}), {_ORDERS[order]}"
+    )
     if candidates or data.candidates is not None:
         sizes = np.array([candidates]) if data.candidates is None else data.candidates.sizes
         least, most = int(sizes.min()), int(sizes.max())
         count = f"{least} to {most}" if least < most else str(least)
-        return f"{about}; {count} candidate{'' if most == 1 else 's'} in each round"
+        return f"{description}; {count} candidate{'' if most == 1 else 's'} in each round"
     if data.rewards is not None:
         best, mean = best_constant(data.rewards)
-        return f"{about}; always naming {brief(data.classes[best])} has a mean reward of {mean:.3f}"
+        return f"{description}; always naming {brief(data.classes[best])} has a mean reward of {mean:.3f}"
     share = np.bincount(data.y, minlength=len(data.classes)).max() / data.rows
-    return f"{about}; always naming the most frequent class has an error of {100 * (1 - share):.1f} %"
+    return f"{description}; always naming the most frequent class has an error of {100 * (1 - share):.1f} %"
 
 
 FAR = 6.0  # standard deviations below the mean: a chance of 10^-9 in a random order
@@ -254,8 +256,8 @@ def describe_long_runs(labels: NDArray[Any]) -> str:
     if not test.are_long:
         return ""
     return (
-        f"equal labels stand together in the file ({test.runs:,} runs of them, and {test.mean:,.0f} would be usual): the error is that "
-        "of this order, in which naming the class before is often right, and not of new rows; order shuffle has that"
+        f"equal labels stand together in the file ({test.runs:,} runs of them, where a random order has about {test.mean:,.0f}): the error "
+        "holds for this order, in which repeating the last class is often right; order shuffle gives the error on new rows"
     )
 
 

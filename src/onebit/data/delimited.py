@@ -19,7 +19,7 @@ from onebit.errors import InputError
 
 BLOCK = 1 << 20  # bytes that Arrow reads at a time; a line must fit
 SEPARATORS = ",;\t|"
-_LOOKED_AT = 20  # lines from which the separator is detected
+_SAMPLE_LINES = 20  # lines from which the separator is detected
 _COMMA_NUMBER = re.compile(r"[+-]?\d+(,\d+)?", re.ASCII)
 
 
@@ -33,7 +33,7 @@ class CsvTable(TableFile):
 
     def __init__(self, path: Path) -> None:
         self.separator = detect_separator(path)
-        _, header = next(_records(path, self.separator), (0, []))
+        _, header = next(_read_records(path, self.separator), (0, []))
         if not header:
             raise InputError(f"{path} is empty, but must have a header with the names of the columns")
         super().__init__(path, header)
@@ -58,14 +58,14 @@ class CsvTable(TableFile):
                 for batch in batches:
                     yield batch, raw.tell()
         except (ValueError, EOFError, OSError) as error:  # of Arrow, of text that is not UTF-8 and of damaged archives
-            raise self._explain(error) from None
+            raise self._width_error(error) from None
 
     def lines(self) -> Iterator[int]:
-        return (line for line, _ in itertools.islice(_records(self.path, self.separator), 1, None))
+        return (line for line, _ in itertools.islice(_read_records(self.path, self.separator), 1, None))
 
-    def _explain(self, error: Exception) -> InputError:
+    def _width_error(self, error: Exception) -> InputError:
         """Return the error for the first row that is not as wide as the header, else for `error`."""
-        for number, (line, cells) in enumerate(_records(self.path, self.separator)):
+        for number, (line, cells) in enumerate(_read_records(self.path, self.separator)):
             if len(cells) != len(self.names):
                 return InputError(
                     f"row {number} (line {line} of the file) of {self.path} has {len(cells)} cells, "
@@ -83,7 +83,7 @@ def detect_separator(path: Path) -> str:
     """
     if path.name.lower().removesuffix(".gz").endswith(".tsv"):
         return "\t"
-    lines = [line for _, line, _ in itertools.islice(text_lines(path), _LOOKED_AT) if line.strip()]
+    lines = [line for _, line, _ in itertools.islice(text_lines(path), _SAMPLE_LINES) if line.strip()]
     shares: dict[str, tuple[float, int]] = {}  # share of lines with as many cells as the header, and that number
     for separator in SEPARATORS:
         try:
@@ -95,7 +95,7 @@ def detect_separator(path: Path) -> str:
     return max(shares, key=lambda separator: shares[separator], default=",")
 
 
-def _records(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
+def _read_records(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the cells of each record with the number of its last line, starting with the header."""
     reader = csv.reader((line for _, line, _ in text_lines(path)), delimiter=separator, strict=True)
     try:
@@ -108,5 +108,5 @@ def _records(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
 
 def _has_decimal_commas(texts: list[str]) -> bool:
     """Return True if a column consists of numbers with decimal commas, such as 1,5."""
-    given = [text.strip() for text in texts if text]
-    return any("," in text for text in given) and all(_COMMA_NUMBER.fullmatch(text) for text in given)
+    cells = [text.strip() for text in texts if text]
+    return any("," in text for text in cells) and all(_COMMA_NUMBER.fullmatch(text) for text in cells)

@@ -36,7 +36,7 @@ CHUNK = 1 << 16  # rows changed at a time, as they may be on disk
 LINES = 1 << 13  # lines of a text parsed at a time
 
 
-class Again(Exception):  # noqa: N818 - no error: the reader goes on in another way
+class RestartReading(Exception):  # noqa: N818 - no error: the reader goes on in another way
     """Signal that the file must be read again from the start, in another way that the reader has chosen."""
 
 
@@ -120,13 +120,13 @@ class FileStore(ArrayStore):
     def _write(self, name: str, part: NDArray[Any]) -> None:
         if shutil.disk_usage(self._folder).free < part.nbytes + RESERVE:
             raise InputError(
-                f"there is not enough space in {self._folder} {self._purpose}: make room, or let ONEBIT_CACHE name a folder "
+                f"there is not enough space in {self._folder} {self._purpose}: free some, or set ONEBIT_CACHE to a folder "
                 "on another disk"
             )
         shape = (self.lengths.get(name, 0) + len(part), *part.shape[1:])
-        about = {"descr": npy.dtype_to_descr(part.dtype), "fortran_order": False, "shape": shape}
+        header = {"descr": npy.dtype_to_descr(part.dtype), "fortran_order": False, "shape": shape}
         with self._path(name).open("r+b" if name in self.lengths else "wb") as file:
-            npy.write_array_header_1_0(file, about)  # NumPy pads it so that the length can grow
+            npy.write_array_header_1_0(file, header)  # NumPy pads it so that the length can grow
             file.seek(0, io.SEEK_END)
             file.write(part.data)
 
@@ -169,9 +169,9 @@ class FileReader(ABC):
     def place(self, row: int) -> str:
         """Return the location of a row, given from 0, as users count it, for messages."""
 
-    def finish_labels(self, store: ArrayStore, names: Sequence[Any], what: str) -> tuple[ClassName, ...]:
+    def finish_labels(self, store: ArrayStore, names: Sequence[Any], subject: str) -> tuple[ClassName, ...]:
         """Convert label codes to class indices and return the classes; `names` are the labels by code."""
-        classes, mapping = resolve_classes(self.labels, names, self.classes, what, self.place)
+        classes, mapping = resolve_classes(self.labels, names, self.classes, subject, self.place)
         replace_values(store.array("y"), lambda codes: mapping[codes])
         return classes
 
@@ -223,7 +223,7 @@ class LineReader(FileReader):
 
 
 def fill_store(
-    store: ArrayStore, reader: FileReader, what: str, progress: FileProgress | None
+    store: ArrayStore, reader: FileReader, activity: str, progress: FileProgress | None
 ) -> tuple[tuple[ClassName, ...], int]:
     """Read a whole file into an empty store; return the classes and the number of features."""
     total = 0 if progress is None else reader.path.stat().st_size
@@ -232,19 +232,19 @@ def fill_store(
             for block, done in reader.blocks():
                 store.append(block)
                 if progress is not None:
-                    progress(what, min(done, total), total)
+                    progress(activity, min(done, total), total)
             if not store.lengths.get("y"):
                 raise InputError(f"{reader.path} has no rows")
             return reader.finish(store)
-        except Again:
+        except RestartReading:
             for name in [*store.lengths]:
                 store.take(name)
 
 
-def read_into_memory(reader: FileReader, what: str, progress: FileProgress | None = None) -> Dataset:
-    """Return the data set of a whole file; `what` says in the calls of `progress` what is done."""
+def read_into_memory(reader: FileReader, activity: str, progress: FileProgress | None = None) -> Dataset:
+    """Return the data set of a whole file; `activity` is reported to `progress`."""
     store = MemoryStore()
-    classes, width = fill_store(store, reader, what, progress)
+    classes, width = fill_store(store, reader, activity, progress)
     return assemble_dataset(store.arrays(), classes, width, reader.columns, reader.note)
 
 
@@ -295,7 +295,7 @@ def text_lines(path: Path) -> Iterator[TextLine]:
             for number, line in enumerate(file, start=1):
                 yield TextLine(number, line.decode("utf-8-sig" if number == 1 else "utf-8"), raw.tell())
     except UnicodeDecodeError:
-        raise InputError(f"line {number} of {path} is not UTF-8 text: save it as that") from None
+        raise InputError(f"line {number} of {path} is not UTF-8 text: save the file as UTF-8") from None
     except (EOFError, gzip.BadGzipFile) as error:
         raise InputError(f"{path} is damaged: {error}") from None
     except OSError as error:

@@ -123,34 +123,34 @@ class Codes:
 
 
 def resolve_classes(
-    labels: Codes, names: Sequence[Any], given: Iterable[ClassName] | None, what: str, place: Callable[[int], str]
+    labels: Codes, names: Sequence[Any], given: Iterable[ClassName] | None, subject: str, place: Callable[[int], str]
 ) -> tuple[tuple[ClassName, ...], NDArray[np.int64]]:
     """Return the classes and, for each label code, the index of its class.
 
-    `names` are the labels by code, as the user knows them. `what` and `place` are used in messages: "the label column
+    `names` are the labels by code, as the user knows them. `subject` and `place` are used in messages: "the label column
     'y' of a.csv", "row 3".
     """
     names = [to_whole(name) for name in names]
     for name, row in zip(names, labels.first, strict=True):
         if isinstance(name, bool) or not isinstance(name, str | int):
-            raise InputError(f"{what} is {brief(name)} in {place(row)}, but labels must be whole numbers or strings")
+            raise InputError(f"{subject} is {brief(name)} in {place(row)}, but labels must be whole numbers or strings")
     if given is None:
         if len(set(names)) < 2:
-            raise InputError(f"{what} is {brief(names[0])} in every row, but a choice needs at least 2 classes")
+            raise InputError(f"{subject} is {brief(names[0])} in every row, but a choice needs at least 2 classes")
         classes = sort_classes(names)
     else:
         classes = checked_classes(given)
     index = {name: number for number, name in enumerate(classes)}
     for name, row in zip(names, labels.first, strict=True):
         if name not in index:
-            raise InputError(f"{what} is {brief(name)} in {place(row)}, but the classes are {join_names(classes)}")
+            raise InputError(f"{subject} is {brief(name)} in {place(row)}, but the classes are {join_names(classes)}")
     mapping = np.array([index[name] for name in names], dtype=np.int64)
     counts = np.bincount(mapping, weights=labels.counts, minlength=len(classes))
     if given is None and 1 in counts:
-        alone = min(row for code, row in zip(mapping.tolist(), labels.first, strict=True) if counts[code] == 1)
-        once = names[labels.first.index(alone)]
+        single_row = min(row for code, row in zip(mapping.tolist(), labels.first, strict=True) if counts[code] == 1)
+        single_label = names[labels.first.index(single_row)]
         raise InputError(
-            f"{what} is {brief(once)} in {place(alone)} and nowhere else, and nothing can be learnt of a label seen once: "
+            f"{subject} is {brief(single_label)} in {place(single_row)} and nowhere else, and nothing can be learnt about a label that occurs once: "
             "leave the row out, or give the classes"
         )
     return classes, mapping

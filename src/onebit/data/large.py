@@ -38,28 +38,32 @@ def data_folder() -> Path:
 
 def is_large(path: Path) -> bool:
     """Return True if a file is too large to hold in memory; `ONEBIT_LARGE_FILE` sets the limit in bytes."""
-    named = os.environ.get("ONEBIT_LARGE_FILE")
+    setting = os.environ.get("ONEBIT_LARGE_FILE")
     ending = path.suffix.lower()
-    usual = LARGE_PARQUET if ending == ".parquet" else LARGE_COMPRESSED if ending in (".gz", ".bz2", ".xlsx") else LARGE
-    if named and not (named.isascii() and named.isdigit()):
-        raise InputError(f"ONEBIT_LARGE_FILE is {brief(named)}, but must be a number of bytes")
-    return path.stat().st_size > (int(named) if named else usual)
+    default = (
+        LARGE_PARQUET if ending == ".parquet" else LARGE_COMPRESSED if ending in (".gz", ".bz2", ".xlsx") else LARGE
+    )
+    if setting and not (setting.isascii() and setting.isdigit()):
+        raise InputError(f"ONEBIT_LARGE_FILE is {brief(setting)}, but must be a number of bytes")
+    return path.stat().st_size > (int(setting) if setting else default)
 
 
-def convert_file(path: Path, how: object, reader: Callable[[], FileReader], progress: FileProgress | None) -> Dataset:
+def convert_file(
+    path: Path, options: object, reader: Callable[[], FileReader], progress: FileProgress | None
+) -> Dataset:
     """Return the data of a large file, mapped from the cache.
 
-    `how` holds everything besides the file that determines the result.
+    `options` holds everything besides the file that determines the result.
     """
-    folder, purpose = _folder(path, how), f"to convert {path}"
+    folder, purpose = _folder(path, options), f"to convert {path}"
 
     def convert() -> dict[str, Any]:
         rows = reader()
         classes, width = fill_store(FileStore(folder, purpose), rows, f"converting {path.name}", progress)
         same_file, version, _ = folder.name.split("-")
-        for other in folder.parent.glob(f"{same_file}-*"):  # of former versions, or left by a process that was killed
-            if other.name.split("-")[1] != version or not (other == folder or (other / FACTS).exists()):
-                shutil.rmtree(other, ignore_errors=True)
+        for entry in folder.parent.glob(f"{same_file}-*"):  # of former versions, or left by a process that was killed
+            if entry.name.split("-")[1] != version or not (entry == folder or (entry / FACTS).exists()):
+                shutil.rmtree(entry, ignore_errors=True)
         return {"file": str(path), "classes": classes, "width": width, "columns": rows.columns, "note": rows.note}
 
     arrays, facts = _cached_arrays(folder, purpose, convert)
@@ -74,18 +78,18 @@ def _cached_arrays(
 
     Unless the folder is complete, `write` first writes the arrays into it and returns the facts.
     """
-    complete = folder / FACTS
-    if not complete.exists():
+    facts_file = folder / FACTS
+    if not facts_file.exists():
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             with _lock_conversion(folder):
-                if not complete.exists():
+                if not facts_file.exists():
                     _write_folder(folder, write)
         except OSError as error:
-            why = f"{error.strerror or error}; ONEBIT_CACHE names another folder"
-            raise InputError(f"{folder.parent} cannot be written {purpose}: {why}") from None
+            reason = f"{error.strerror or error}; set ONEBIT_CACHE to another folder"
+            raise InputError(f"{folder.parent} cannot be written {purpose}: {reason}") from None
     arrays = {file.stem: np.load(file, mmap_mode="r") for file in folder.glob("*.npy")}
-    return arrays, json.loads(complete.read_text())
+    return arrays, json.loads(facts_file.read_text())
 
 
 def _write_folder(folder: Path, write: Callable[[], dict[str, Any]]) -> None:
@@ -114,21 +118,21 @@ def _lock_conversion(folder: Path) -> Iterator[None]:
         yield
 
 
-def _folder(path: Path, how: object) -> Path:
-    about = path.stat()
-    parts = (str(path.resolve()), (about.st_size, about.st_mtime_ns), how)
+def _folder(path: Path, options: object) -> Path:
+    status = path.stat()
+    parts = (str(path.resolve()), (status.st_size, status.st_mtime_ns), options)
     return data_folder() / "-".join(hashlib.sha256(repr(part).encode()).hexdigest()[:16] for part in parts)
 
 
 def prepare_cached_rows(X: Any, steps: tuple[str, ...]) -> Any:
     """Return the rows after all steps: in memory, or mapped if X is itself mapped from the cache."""
     values = X.data if hasattr(X, "indptr") else X
-    home = Path(values.filename).parent if isinstance(values, np.memmap) and values.filename else None
-    if home is None or home.parent.resolve() != data_folder().resolve() or not steps:
+    conversion = Path(values.filename).parent if isinstance(values, np.memmap) and values.filename else None
+    if conversion is None or conversion.parent.resolve() != data_folder().resolve() or not steps:
         return prepare_rows(X, steps)
     # Kept beside the conversion under a name that starts like it: when the file changes, both are removed.
-    mark = hashlib.sha256(repr(steps).encode()).hexdigest()[:16]
-    folder, purpose = home.with_name(f"{home.name}-{mark}"), "for the prepared rows"
+    digest = hashlib.sha256(repr(steps).encode()).hexdigest()[:16]
+    folder, purpose = conversion.with_name(f"{conversion.name}-{digest}"), "for the prepared rows"
 
     def write() -> dict[str, Any]:
         rows = prepare_rows(X, steps, FileStore(folder, purpose))

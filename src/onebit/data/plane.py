@@ -19,11 +19,11 @@ from onebit.data.synthetic import Drawn, Labelled
 from onebit.errors import InputError, brief
 
 Points = NDArray[np.float64]
-# A function from rows to their labels and the largest margin that each keeps.
-Rooms = Callable[[Points], tuple[NDArray[np.int64], Points]]
+# A function from rows to their labels and their slack: the largest margin that each keeps.
+SlackMeasure = Callable[[Points], tuple[NDArray[np.int64], Points]]
 
 _BATCH = 16_384  # points drawn at once; changing it changes the points of a seed
-_CUT = 0.5  # distance of strong2d's lines from the centre
+_CUT_DISTANCE = 0.5  # distance of strong2d's lines from the centre
 
 
 class GroupVectors(NamedTuple):
@@ -57,7 +57,7 @@ def group2d_vectors() -> GroupVectors:
     >>> group2d_vectors().thresholds[0].tolist()
     [-0.1068, 0.1068]
     """
-    return GroupVectors(_THIRDS, _TURNED, (np.array([-0.1068, 0.1068]),) * 3)
+    return GroupVectors(_THIRDS, _TURNED_THIRDS, (np.array([-0.1068, 0.1068]),) * 3)
 
 
 @Drawn
@@ -80,7 +80,7 @@ def group2d_unequal(rounds: int, seed: int, margin: float = 0.02) -> Iterator[La
 def group2d_unequal_vectors() -> GroupVectors:
     """Return the vectors and thresholds of `group2d_unequal`, as `group2d_vectors` does."""
     thresholds = np.array([-0.1068, 0.1068]), np.array([-0.168, 0.0, 0.168]), np.array([])
-    return GroupVectors(_THIRDS, _TURNED, thresholds)
+    return GroupVectors(_THIRDS, _TURNED_THIRDS, thresholds)
 
 
 @Drawn
@@ -92,16 +92,16 @@ def strong2d(rounds: int, seed: int, margin: float = 0.1) -> Iterator[Labelled]:
     2 for both others.
     """
 
-    def rooms(x: Points) -> tuple[NDArray[np.int64], Points]:
-        label, highest, second = _best(x, strong2d_vectors())
+    def measure_slack(x: Points) -> tuple[NDArray[np.int64], Points]:
+        label, highest, second = _find_best(x, strong2d_vectors())
         return label, 2.0 * np.minimum(highest, -second)
 
-    return _draw(rounds, np.random.default_rng([21, seed]), margin, 0.354, rooms, constant=True)
+    return _draw(rounds, np.random.default_rng([21, seed]), margin, 0.354, measure_slack, constant=True)
 
 
 def strong2d_vectors() -> Points:
     """Return one vector per class, for rows of three columns; their squared lengths sum to one."""
-    return np.column_stack([_DIRECTIONS, np.full(3, -_CUT)]) / math.sqrt(3.0 * (1.0 + _CUT**2))
+    return np.column_stack([_DIRECTIONS, np.full(3, -_CUT_DISTANCE)]) / math.sqrt(3.0 * (1.0 + _CUT_DISTANCE**2))
 
 
 @Drawn
@@ -112,11 +112,11 @@ def weak2d(rounds: int, seed: int, margin: float = 0.1) -> Iterator[Labelled]:
     margin for the class y and both others i.
     """
 
-    def rooms(x: Points) -> tuple[NDArray[np.int64], Points]:
-        label, highest, second = _best(x, weak2d_vectors())
+    def measure_slack(x: Points) -> tuple[NDArray[np.int64], Points]:
+        label, highest, second = _find_best(x, weak2d_vectors())
         return label, highest - second
 
-    return _draw(rounds, np.random.default_rng([22, seed]), margin, 0.828, rooms)
+    return _draw(rounds, np.random.default_rng([22, seed]), margin, 0.828, measure_slack)
 
 
 def weak2d_vectors() -> Points:
@@ -129,29 +129,29 @@ def weak2d_vectors() -> Points:
 _ANGLES = 2.0 * np.pi * np.arange(3) / 3
 _DIRECTIONS = np.column_stack([np.cos(_ANGLES), np.sin(_ANGLES)])  # unit vectors at equal angles
 _THIRDS = _DIRECTIONS / math.sqrt(3)
-_TURNED = _THIRDS @ np.array([[0.0, 1.0], [-1.0, 0.0]])
+_TURNED_THIRDS = _THIRDS @ np.array([[0.0, 1.0], [-1.0, 0.0]])
 
 
 def _draw_groups(rounds: int, seed: int, margin: float, largest: float, vectors: GroupVectors) -> Iterator[Labelled]:
     """Yield the rows of one of the group weakly separable sets."""
     starts = np.cumsum([0, *(len(cuts) + 1 for cuts in vectors.thresholds)])
 
-    def rooms(x: Points) -> tuple[NDArray[np.int64], Points]:
-        group, highest, second = _best(x, vectors.between)
-        room = highest - second
+    def measure_slack(x: Points) -> tuple[NDArray[np.int64], Points]:
+        group, highest, second = _find_best(x, vectors.between)
+        slack = highest - second
         label = starts[group]
-        for place, (direction, thresholds) in enumerate(zip(vectors.within, vectors.thresholds, strict=True)):
-            inside = np.flatnonzero(group == place)
+        for number, (direction, thresholds) in enumerate(zip(vectors.within, vectors.thresholds, strict=True)):
+            inside = np.flatnonzero(group == number)
             along = x[inside] @ direction
             label[inside] += np.searchsorted(thresholds, along)
             for threshold in thresholds:
-                room[inside] = np.minimum(room[inside], np.abs(along - threshold))
-        return label, room
+                slack[inside] = np.minimum(slack[inside], np.abs(along - threshold))
+        return label, slack
 
-    return _draw(rounds, np.random.default_rng([20, seed]), margin, largest, rooms)
+    return _draw(rounds, np.random.default_rng([20, seed]), margin, largest, measure_slack)
 
 
-def _best(x: Points, vectors: Points) -> tuple[NDArray[np.int64], Points, Points]:
+def _find_best(x: Points, vectors: Points) -> tuple[NDArray[np.int64], Points, Points]:
     """Return the index of the highest-scoring vector, its score and the second-highest score of each row."""
     scores = x @ vectors.T
     best = scores.argmax(axis=1).astype(np.int64)
@@ -161,7 +161,12 @@ def _best(x: Points, vectors: Points) -> tuple[NDArray[np.int64], Points, Points
 
 
 def _draw(
-    rounds: int, generator: np.random.Generator, margin: float, largest: float, rooms: Rooms, constant: bool = False
+    rounds: int,
+    generator: np.random.Generator,
+    margin: float,
+    largest: float,
+    measure_slack: SlackMeasure,
+    constant: bool = False,
 ) -> Iterator[Labelled]:
     """Yield rows drawn uniformly among those that keep the margin.
 
@@ -170,7 +175,7 @@ def _draw(
     """
     if not (isinstance(margin, int | float | np.number) and 0.0 <= margin <= largest):
         raise InputError(
-            f"margin is {brief(margin)}, but must be from 0 to {largest:g}, to leave every class room in the disc"
+            f"margin is {brief(margin)}, but must be from 0 to {largest:g}, so that every class has room in the disc"
         )
     missing = rounds
     while missing > 0:
@@ -179,7 +184,7 @@ def _draw(
         rows = np.column_stack([points, np.ones(_BATCH)]) / math.sqrt(2.0) if constant else points
         x = rows.astype(np.float32)
         x = x[np.square(x, dtype=np.float64).sum(axis=1) <= 1.0]
-        y, room = rooms(x.astype(np.float64))
-        kept = np.flatnonzero(room >= margin)[:missing]
-        yield x[kept], y[kept]
-        missing -= len(kept)
+        y, slack = measure_slack(x.astype(np.float64))
+        accepted = np.flatnonzero(slack >= margin)[:missing]
+        yield x[accepted], y[accepted]
+        missing -= len(accepted)

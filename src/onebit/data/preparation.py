@@ -75,9 +75,9 @@ def parse_steps(given: str | Iterable[str] | None) -> tuple[str, ...]:
         return ()
     steps = tuple(_parse_step(step.strip()) for part in parts for step in part.split(","))
     names = [step.partition(":")[0] for step in steps]
-    for place, name in enumerate(names):
-        if name in names[:place]:
-            raise InputError(f"the preparation has {name} twice, but each step must be there only once")
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            raise InputError(f"the preparation has {name} twice, but each step may occur only once")
     return steps
 
 
@@ -86,7 +86,7 @@ def _parse_step(step: str) -> str:
     if not name:
         raise InputError(f"the preparation has an empty step; {nearest(name, STEPS)}")
     if name not in _FUNCTIONS:
-        raise InputError(f"there is no step {brief(name)} in a preparation; {nearest(name, _FUNCTIONS)}")
+        raise InputError(f"there is no preparation step {brief(name)}; {nearest(name, _FUNCTIONS)}")
     if name in _PARAMETERS:
         return f"{name}:{_PARAMETERS[name](step, parameter)}"
     if colon:
@@ -94,7 +94,7 @@ def _parse_step(step: str) -> str:
     return name
 
 
-def _share(step: str, parameter: str) -> str:
+def _parse_share(step: str, parameter: str) -> str:
     try:
         share = float(parameter)
     except ValueError:
@@ -104,7 +104,7 @@ def _share(step: str, parameter: str) -> str:
     return repr(share).removesuffix(".0")
 
 
-def _count_and_gamma(step: str, parameter: str) -> str:
+def _parse_count_and_gamma(step: str, parameter: str) -> str:
     count, _, gamma = parameter.partition(":")
     try:
         number, width = int(count), float(gamma)
@@ -117,7 +117,7 @@ def _count_and_gamma(step: str, parameter: str) -> str:
     return f"{number}:{width:g}"
 
 
-_PARAMETERS = {"rare": _share, "fourier": _count_and_gamma}
+_PARAMETERS = {"rare": _parse_share, "fourier": _parse_count_and_gamma}
 
 
 # --- the steps: each takes blocks that can be gone through again and again, and returns such blocks ---------------------
@@ -153,22 +153,22 @@ def standard(blocks: Blocks) -> Blocks:
     for block in blocks():
         if block.sparse:
             raise InputError(
-                "standard is not for sparse rows: minus the mean they would not be sparse; use scale or unit-norm"
+                "standard does not take sparse rows: subtracting the mean would make them dense; use scale or unit-norm"
             )
         own_mean = block.values.mean(axis=0)
-        away, total = own_mean - mean, rows + block.rows
+        difference, total = own_mean - mean, rows + block.rows
         squares = squares + np.square(block.values - own_mean).sum(axis=0)
-        squares += np.square(away) * (rows * block.rows / total)
-        mean = mean + away * (block.rows / total)
+        squares += np.square(difference) * (rows * block.rows / total)
+        mean = mean + difference * (block.rows / total)
         rows = total
         lowest = np.minimum(lowest, block.values.min(axis=0))
         highest = np.maximum(highest, block.values.max(axis=0))
     # The mean of a constant column may have a rounding error, which dividing by a tiny deviation would blow up.
-    spread = np.where(lowest == highest, 0.0, np.sqrt(squares / rows))
+    deviation = np.where(lowest == highest, 0.0, np.sqrt(squares / rows))
 
     def change(block: Block) -> Block:
         values = np.zeros_like(block.values)
-        return block.with_values(np.divide(block.values - mean, spread, out=values, where=spread > 0.0))
+        return block.with_values(np.divide(block.values - mean, deviation, out=values, where=deviation > 0.0))
 
     return _map_blocks(blocks, change)
 
@@ -192,7 +192,7 @@ def binary(blocks: Blocks) -> Blocks:
 def _count_rows(blocks: Blocks) -> tuple[int, NDArray[np.int64]]:
     """Return the number of rows, and of those in which each column is nonzero."""
     counts = [(block.rows, block.count_nonzero()) for block in blocks()]
-    return sum(rows for rows, _ in counts), np.sum([filled for _, filled in counts], axis=0)
+    return sum(rows for rows, _ in counts), np.sum([nonzero for _, nonzero in counts], axis=0)
 
 
 def tf_idf(blocks: Blocks) -> Blocks:
@@ -201,10 +201,10 @@ def tf_idf(blocks: Blocks) -> Blocks:
     rarity = np.log(rows / np.maximum(counts, 1))
 
     def change(block: Block) -> Block:
-        wrong = (block.values != 0.0) & (block.values < 1.0)
-        if wrong.any():
-            where, value = block.locate(wrong)
-            raise InputError(f"{where} is {value:g} before tf-idf, which takes counts: 0, or 1 and more")
+        is_invalid = (block.values != 0.0) & (block.values < 1.0)
+        if is_invalid.any():
+            location, value = block.locate(is_invalid)
+            raise InputError(f"{location} is {value:g} before tf-idf, which takes counts: 0, or at least 1")
         weight = np.log(block.values, out=np.zeros_like(block.values), where=block.values > 0.0)
         return block.with_values((weight + (block.values > 0.0)) * rarity[block.column])
 
@@ -214,14 +214,14 @@ def tf_idf(blocks: Blocks) -> Blocks:
 def rare(blocks: Blocks, share: str) -> Blocks:
     """Keep the columns that are nonzero in at most a given share of the rows."""
     rows, counts = _count_rows(blocks)
-    most = math.floor(Fraction(share) * rows)  # exact: 0.29 * 100 is below 29 in floating point
-    kept = counts <= most
-    if not kept.any():
+    most_rows = math.floor(Fraction(share) * rows)  # exact: 0.29 * 100 is below 29 in floating point
+    is_rare = counts <= most_rows
+    if not is_rare.any():
         raise InputError(
-            f"rare:{share} leaves no column: each is not 0 in more than {most} of the {rows} rows "
+            f"rare:{share} leaves no column: each is nonzero in more than {most_rows} of the {rows} rows "
             f"(the rarest in {counts.min()})"
         )
-    return _map_blocks(blocks, lambda block: block.select_columns(kept))
+    return _map_blocks(blocks, lambda block: block.select_columns(is_rare))
 
 
 def bias(blocks: Blocks) -> Blocks:
@@ -239,12 +239,12 @@ def fourier(blocks: Blocks, count: str, gamma: str) -> Blocks:
     def change(block: Block) -> Block:
         if block.sparse:
             raise InputError(
-                "fourier is not for sparse rows: its features are none of them 0; a kernel takes sparse rows as they are"
+                "fourier does not take sparse rows: its features are dense; a kernel takes sparse rows as they are"
             )
         generator = np.random.default_rng([30, size, block.width])  # the same directions for every block
         directions = generator.normal(scale=math.sqrt(2.0 * float(gamma)), size=(block.width, size))
-        turns = generator.uniform(0.0, 2.0 * math.pi, size=size)
-        return dense_block(math.sqrt(2.0 / size) * np.cos(block.values @ directions + turns), block.first)
+        offsets = generator.uniform(0.0, 2.0 * math.pi, size=size)
+        return dense_block(math.sqrt(2.0 / size) * np.cos(block.values @ directions + offsets), block.first)
 
     return _map_blocks(blocks, change)
 

@@ -28,13 +28,13 @@ class Reading:
     candidates: str | None = None
 
     def __post_init__(self) -> None:
-        for what in ("text", "categorical", "numeric", "drop"):
-            chosen = getattr(self, what)
-            if isinstance(chosen, str):
-                raise InputError(f"{what} is {brief(chosen)}, but must be a list of columns: [{brief(chosen)}]")
-            if not isinstance(chosen, Iterable):
-                raise InputError(f"{what} is {brief(chosen)}, but must be a list of columns")
-            object.__setattr__(self, what, tuple(chosen))
+        for option in ("text", "categorical", "numeric", "drop"):
+            columns = getattr(self, option)
+            if isinstance(columns, str):
+                raise InputError(f"{option} is {brief(columns)}, but must be a list of columns: [{brief(columns)}]")
+            if not isinstance(columns, Iterable):
+                raise InputError(f"{option} is {brief(columns)}, but must be a list of columns")
+            object.__setattr__(self, option, tuple(columns))
         rewards = (self.rewards,) if isinstance(self.rewards, str) else tuple(self.rewards)
         object.__setattr__(self, "rewards", rewards)
 
@@ -54,15 +54,15 @@ LABELS = ("label", "y", "class", "target")  # usual names of the label column
 
 def refuse_bad_header(path: Path, names: Sequence[str]) -> None:
     """Raise InputError for columns without a name and for duplicate names."""
-    seen: set[str] = set()
+    known_names: set[str] = set()
     for number, name in enumerate(names, 1):
         if not name.strip():
             raise InputError(
                 f"column {number} of {path} has no name: give it one, or leave it out if it only counts the rows"
             )
-        if name in seen:
+        if name in known_names:
             raise InputError(f"two columns of {path} are called {brief(name)}")
-        seen.add(name)
+        known_names.add(name)
 
 
 def usual_label_columns(names: Iterable[str]) -> list[str]:
@@ -88,7 +88,7 @@ def known_column(path: Path, names: Sequence[str], name: str, purpose: str) -> s
     if name not in names:
         known = nearest(str(name), names)
         more = f" The columns are {join_names(names)}" if known.endswith("?") else ""
-        raise InputError(f"there is no column {brief(name)} in {path} to be {purpose}; {known}{more}")
+        raise InputError(f"there is no column {brief(name)} in {path}, given as {purpose}; {known}{more}")
     return name
 
 
@@ -102,14 +102,14 @@ def reward_columns(
     """
     if reading.label is not None:
         raise InputError(
-            f"the label of {path} is given twice: as the column {brief(reading.label)}, and by rewards, from which it follows"
+            f"the label of {path} is given twice: as the column {brief(reading.label)}, and by rewards, which determine it"
         )
     class_names: dict[str, str] = {}  # from column to class
     for pattern in reading.rewards:
         if pattern.endswith("*") and pattern not in names:
             matching = {name: name.removeprefix(pattern[:-1]) for name in names if name.startswith(pattern[:-1])}
             if not matching:
-                raise InputError(f"no column of {path} begins like {brief(pattern)} (columns: {join_names(names)})")
+                raise InputError(f"no column of {path} matches {brief(pattern)} (columns: {join_names(names)})")
         else:
             matching = {known_column(path, names, pattern, "a reward"): pattern}
         for column, name in matching.items():
@@ -123,7 +123,7 @@ def reward_columns(
         given = checked_classes(classes)
         if set(given) != set(known):
             raise InputError(
-                f"the rewards of {path} are those of {join_names(known)}, but the classes are {join_names(given)}"
+                f"the rewards of {path} are for the classes {join_names(known)}, but the given classes are {join_names(given)}"
             )
         known = given
     return {columns[name]: name for name in known}
@@ -134,10 +134,10 @@ def reward_columns(
 _ID_NAME = re.compile(r"(?:^|[\W_])(?i:id|uuid|guid)$|[a-z](?:Id|ID)$")
 _UUID = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}", re.IGNORECASE)
 _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}(?:[T ]+\d{1,2}:\d{2}.*)?|\d{1,2}:\d{2}(?::\d{2})?", re.ASCII)
-ENOUGH = 20  # number of values from which it means something that all differ
-WORDY = 4.0  # average number of words that makes a column text
-SEVERAL = 2.0  # the same, if values rarely repeat
-SELDOM = 0.2  # share of distinct values above which they rarely repeat
+ENOUGH_VALUES = 20  # number of values from which it means something that all differ
+TEXT_WORDS = 4.0  # average number of words that makes a column text
+FEW_WORDS = 2.0  # the same, if values rarely repeat
+MANY_DISTINCT = 0.2  # share of distinct values above which they rarely repeat
 
 
 class Kind(Enum):
@@ -201,12 +201,12 @@ def guess_kind_of_texts(name: str, texts: Sequence[str], mixed: bool) -> Kind:
     if all(map(_DATE.fullmatch, texts)):
         return Kind.DATE
     words = sum(len(text.split()) for text in texts) / count
-    different = len(set(texts)) / count
-    if words >= WORDY or (words >= SEVERAL and count >= ENOUGH and different > SELDOM):
+    distinct = len(set(texts)) / count
+    if words >= TEXT_WORDS or (words >= FEW_WORDS and count >= ENOUGH_VALUES and distinct > MANY_DISTINCT):
         return Kind.TEXT
-    if words < SEVERAL and (_is_id(name) or all(map(_UUID.fullmatch, texts))):
+    if words < FEW_WORDS and (_is_id(name) or all(map(_UUID.fullmatch, texts))):
         return Kind.ID
-    if count >= ENOUGH and different == 1.0 and words < SEVERAL:
+    if count >= ENOUGH_VALUES and distinct == 1.0 and words < FEW_WORDS:
         return Kind.ID
     return Kind.CATEGORY
 
@@ -215,22 +215,24 @@ def _is_id(name: str) -> bool:
     return bool(_ID_NAME.search(name))
 
 
-def describe_kinds(what: str, guessed: Mapping[str, Kind], hashed: Iterable[str]) -> str:
+def describe_kinds(table: str, guessed: Mapping[str, Kind], hashed: Iterable[str]) -> str:
     """Return a sentence about the kinds that were guessed and the columns that are hashed, or ""."""
     parts = [
-        f"{_names(guessed, kind)} read as {kind.value}"
+        f"{_list_columns(guessed, kind)} read as {kind.value}"
         for kind in (Kind.TEXT, Kind.CATEGORY)
         if kind in guessed.values()
     ]
-    parts += [f"{_names(guessed, kind)} left out ({kind.value})" for kind in LEFT_OUT if kind in guessed.values()]
+    parts += [
+        f"{_list_columns(guessed, kind)} left out ({kind.value})" for kind in LEFT_OUT if kind in guessed.values()
+    ]
     parts += [f"the many values of {brief(name)} are hashed" for name in hashed]
     if not parts:
         return ""
-    otherwise = "; text, categorical, numeric and drop say otherwise" if guessed else ""
-    return f"in {what} {', '.join(parts)}{otherwise}"
+    otherwise = "; use text, categorical, numeric or drop to change this" if guessed else ""
+    return f"in {table} {', '.join(parts)}{otherwise}"
 
 
-def _names(guessed: Mapping[str, Kind], kind: Kind) -> str:
+def _list_columns(guessed: Mapping[str, Kind], kind: Kind) -> str:
     names = [brief(name) for name, guess in guessed.items() if guess is kind]
     more = f" and {len(names) - 8} more" if len(names) > 8 else ""
     return f"{', '.join(names[:8])}{more} {'is' if len(names) == 1 else 'are'}"

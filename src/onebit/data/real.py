@@ -20,10 +20,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.contract.installation import require
 from onebit.data.dataset import Dataset
 from onebit.data.file_blocks import FileProgress
 from onebit.data.large import data_folder
-from onebit.data.user_files import dataset_from_arrays, load_arrays, require
+from onebit.data.user_files import dataset_from_arrays, load_arrays
 from onebit.errors import InputError, NetworkError, OnebitError, brief, nearest
 
 Parts = dict[str, NDArray[Any]]
@@ -270,8 +271,10 @@ def _check_dataset(name: str, parts: Parts, path: Path | None) -> Dataset:
     data = dataset_from_arrays(parts, source)
     shape: tuple[int, ...] = getattr(data.X, "shape", ())
     # The number of columns of sparse data depends on how words were counted.
-    fits = len(shape) == 2 and (real.sparse or shape[1] == real.features) and real.sparse == hasattr(data.X, "indptr")
-    if not fits or len(data.classes) != real.classes:
+    has_expected_shape = (
+        len(shape) == 2 and (real.sparse or shape[1] == real.features) and real.sparse == hasattr(data.X, "indptr")
+    )
+    if not has_expected_shape or len(data.classes) != real.classes:
         form = "sparse" if hasattr(data.X, "indptr") else "dense"
         raise InputError(
             f"{source} is not {name}: it is {form} with shape {tuple(shape)} and {len(data.classes)} classes, but "
@@ -319,19 +322,19 @@ def _download(name: str, progress: FileProgress | None) -> Path:
             except Exception as error:  # a server, a proxy and a parser fail in many ways
                 raise _download_error(name, error) from None
             _check_dataset(name, parts, None)
-            whole = Path(home) / f"{name}.npz"
-            np.savez_compressed(whole, **parts)  # type: ignore[arg-type]
-            return whole.replace(folder / f"{name}.npz")
+            file = Path(home) / f"{name}.npz"
+            np.savez_compressed(file, **parts)  # type: ignore[arg-type]
+            return file.replace(folder / f"{name}.npz")
     except OnebitError:  # includes NetworkError, which is an OSError too
         raise
     except OSError as error:
-        raise InputError(f"{name} cannot be kept in {folder}: {error.strerror or error}") from None
+        raise InputError(f"{name} cannot be saved in {folder}: {error.strerror or error}") from None
 
 
 def _download_error(name: str, error: Exception) -> NetworkError:
     reason = " ".join(str(getattr(error, "reason", "") or error).split()) or type(error).__name__
-    own = user_folder()
-    folder = f"{own}, the folder named by ONEBIT_DATA" if own else "the folder named by ONEBIT_DATA"
+    own_folder = user_folder()
+    folder = f"{own_folder}, the folder named by ONEBIT_DATA" if own_folder else "the folder named by ONEBIT_DATA"
     arrays = "data, indices, indptr, shape" if REAL[name].sparse else "X"
     arrays += ", rings" if name == "abalone" else ", y, classes"
     return NetworkError(

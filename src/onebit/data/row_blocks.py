@@ -57,14 +57,14 @@ class Block:
         """Return a block with other values at the same positions."""
         return dataclasses.replace(self, values=values)
 
-    def select_columns(self, kept: NDArray[np.bool_]) -> Block:
+    def select_columns(self, mask: NDArray[np.bool_]) -> Block:
         """Return a block of the marked columns, renumbered."""
-        width = int(np.count_nonzero(kept))
+        width = int(np.count_nonzero(mask))
         if not self.sparse:
-            return dense_block(self.values[:, kept], self.first)
-        stays = kept[self.column]
-        column = (np.cumsum(kept) - 1)[self.column[stays]]
-        return Block(self.values[stays], self.row[stays], column, self.first, self.rows, width)
+            return dense_block(self.values[:, mask], self.first)
+        is_selected = mask[self.column]
+        column = (np.cumsum(mask) - 1)[self.column[is_selected]]
+        return Block(self.values[is_selected], self.row[is_selected], column, self.first, self.rows, width)
 
     def with_ones(self) -> Block:
         """Return a block with a column of ones appended."""
@@ -83,12 +83,12 @@ class Block:
         starts = np.append(0, np.cumsum(np.bincount(self.row, minlength=self.rows)))
         return {"data": values, "indices": self.column.astype(np.int32), "indptr": starts}
 
-    def locate(self, wrong: NDArray[np.bool_]) -> tuple[str, float]:
+    def locate(self, mask: NDArray[np.bool_]) -> tuple[str, float]:
         """Return the first of the marked values and its position in words, for messages."""
         row, column = np.broadcast_arrays(self.row, self.column)
-        at = int(np.flatnonzero(wrong)[0])
-        where = f"row {self.first + int(row.flat[at])}, column {int(column.flat[at])} of X (counted from 0)"
-        return where, float(self.values.flat[at])
+        at = int(np.flatnonzero(mask)[0])
+        location = f"row {self.first + int(row.flat[at])}, column {int(column.flat[at])} of X (counted from 0)"
+        return location, float(self.values.flat[at])
 
 
 Blocks = Callable[[], Iterator[Block]]  # the blocks of a table, from the start at each call
@@ -102,11 +102,11 @@ def dense_block(values: NDArray[np.float64], first: int) -> Block:
 
 def check_block(block: Block) -> Block:
     """Return the block; raise InputError for numbers that are not finite in float32."""
-    wrong = ~(np.abs(block.values) <= LARGEST)  # written so that NaN is wrong as well
-    if wrong.any():
-        where, value = block.locate(wrong)
-        why = "which float32 cannot hold" if math.isfinite(value) else "but must be a finite number"
-        raise InputError(f"{where} is {value}, {why}")
+    is_invalid = ~(np.abs(block.values) <= LARGEST)  # written so that NaN is wrong as well
+    if is_invalid.any():
+        location, value = block.locate(is_invalid)
+        reason = "which float32 cannot hold" if math.isfinite(value) else "but must be a finite number"
+        raise InputError(f"{location} is {value}, {reason}")
     return block
 
 

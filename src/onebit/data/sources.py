@@ -118,32 +118,30 @@ def source_of(
     (50, 100)
     """
     steps = parse_steps(prepare)
-    of_texts = text is True
+    are_texts = text is True
     texts = () if isinstance(text, bool) else text
     columns, values = split_columns_and_values(candidates=candidates, rewards=rewards)
     reading = Reading(label, texts, categorical, numeric, drop, **columns)
     if isinstance(X, Source):
-        if steps or y is not None or classes is not None or of_texts or reading.given is not None or values:
-            raise InputError("a source brings its own labels and preparation: say them where the source is made")
+        if steps or y is not None or classes is not None or are_texts or reading.given is not None or values:
+            raise InputError("a source brings its own labels and preparation: give them where the source is made")
         return X
     if not isinstance(X, str | Path):
-        return _source_of_rows(X, y, classes, values, of_texts, reading, steps)
+        return _make_row_source(X, y, classes, values, are_texts, reading, steps)
     if y is not None:
         raise InputError(f"labels were given with {brief(str(X))}, which brings its own")
     if values:
-        what = next(iter(values))
-        raise InputError(
-            f"{what} of {brief(str(X))} must be columns by name, and not values: these go with rows that are given"
-        )
+        option = next(iter(values))
+        raise InputError(f"{option} of {brief(str(X))} must be given as column names: values go with rows in memory")
     if str(X) in GENERATORS or str(X) in real.REAL:
         if classes is not None:
             raise InputError(f"classes were given with {brief(str(X))}, which brings its own")
-        if of_texts or reading.given is not None:
-            raise InputError(f"{reading.given or 'text'} is for columns of a table, and {X} has none")
+        if are_texts or reading.given is not None:
+            raise InputError(f"{reading.given or 'text'} is for columns of a table, but {X} has none")
         if str(X) in real.REAL:
-            loaded = real.load(str(X), progress)
-            return _fixed_source(str(X), loaded, lambda: {"content": _hash_content(loaded)}, steps)
-        return _source_of_generator(str(X), steps)
+            dataset = real.load(str(X), progress)
+            return _make_fixed_source(str(X), dataset, lambda: {"content": _hash_content(dataset)}, steps)
+        return _make_generator_source(str(X), steps)
     if not str(X):
         raise InputError("the name of the data is empty: give that of a data set, or the path of a file")
     if "://" in str(X):
@@ -154,39 +152,39 @@ def source_of(
             f"there is no data {brief(str(X))}, nor is it the path of a {', '.join(user_files.USUAL)} or .npz file; "
             f"{nearest(str(X), names())}"
         )
-    if of_texts:
+    if are_texts:
         raise InputError(
             f"text=True is for rows that are texts themselves; of {path} it names columns: text=['subject', 'body']"
         )
     data = user_files.read_file(path, reading, classes, progress)
-    about = path.stat()
+    status = path.stat()
     identity = {
-        "size": about.st_size,
-        "modified": about.st_mtime_ns,
+        "size": status.st_size,
+        "modified": status.st_mtime_ns,
         **reading.described(),
         "classes": None if classes is None else list(data.classes),
     }
-    return _fixed_source(str(X), data, lambda: identity, steps, reading.candidates or "")
+    return _make_fixed_source(str(X), data, lambda: identity, steps, reading.candidates or "")
 
 
 def split_columns_and_values(**given: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Split candidates and rewards into column names and values; None counts as neither."""
     columns, values = {}, {}
-    for what, value in given.items():
-        names = isinstance(value, list | tuple) and value and all(isinstance(name, str) for name in value)
-        if isinstance(value, str) or (what == "rewards" and names):
-            columns[what] = value
+    for option, value in given.items():
+        are_names = isinstance(value, list | tuple) and value and all(isinstance(name, str) for name in value)
+        if isinstance(value, str) or (option == "rewards" and are_names):
+            columns[option] = value
         elif value is not None:
-            values[what] = value
+            values[option] = value
     return columns, values
 
 
-def _source_of_rows(
+def _make_row_source(
     X: Any,
     y: Any,
     classes: Iterable[ClassName] | None,
     values: dict[str, Any],
-    of_texts: bool,
+    are_texts: bool,
     reading: Reading,
     steps: tuple[str, ...],
 ) -> Source:
@@ -194,40 +192,40 @@ def _source_of_rows(
     candidates, rewards, answers = values.get("candidates"), values.get("rewards"), None
     if rewards is not None:
         if y is not None:
-            raise InputError("y and rewards were both given, and labels follow from rewards: leave y out")
+            raise InputError("y and rewards were both given, but labels follow from rewards: leave y out")
         if reading.label is not None:
             raise InputError(f"label is {brief(reading.label)}, but labels follow from the rewards: leave it out")
         answers, candidates = reward_answers(rewards, classes, candidates), None
     elif y is not None:
         answers = Answers(*encode_labels(y, classes))
-    if is_frame(X) and not of_texts and (answers is None or reading.given is not None or not is_numeric_frame(X)):
+    if is_frame(X) and not are_texts and (answers is None or reading.given is not None or not is_numeric_frame(X)):
         name, data = "frame", user_files.read_frame(X, answers, reading, classes)
     elif answers is None:
-        raise _no_labels(reading)
+        raise _missing_labels_error(reading)
     elif reading.given is not None:
-        raise InputError(f"{reading.given} is for columns of a table, and rows have none")
+        raise InputError(f"{reading.given} is for columns of a table, but the rows have no named columns")
     else:
-        name, data = "arrays", make_dataset(require_texts(X) if of_texts else X, answers)
+        name, data = "arrays", make_dataset(require_texts(X) if are_texts else X, answers)
     if candidates is not None:
         data = data.with_candidates(candidates)
     listed = "" if data.candidates is None else "listed"
-    return _fixed_source(name, data, lambda: {"content": _hash_content(data)}, steps, listed, of_texts)
+    return _make_fixed_source(name, data, lambda: {"content": _hash_content(data)}, steps, listed, are_texts)
 
 
-def _no_labels(reading: Reading) -> InputError:
+def _missing_labels_error(reading: Reading) -> InputError:
     """Return the error for rows without labels."""
-    what, column, instead = "label", reading.label, "y"
+    option, column, instead = "label", reading.label, "y"
     if reading.rewards:
-        what, column, instead = "rewards", reading.rewards[0], "a matrix with a column for each class"
+        option, column, instead = "rewards", reading.rewards[0], "a matrix with a column for each class"
     if column is None:
         return InputError("rows were given without labels: give y as well, or the name of a data set")
     return InputError(
-        f"{what} names the column {brief(column)}, but the columns of X have no names: "
+        f"{option} names the column {brief(column)}, but the columns of X have no names: "
         f"give {instead}, or the rows as a frame or a file"
     )
 
 
-def _source_of_generator(name: str, steps: tuple[str, ...]) -> Source:
+def _make_generator_source(name: str, steps: tuple[str, ...]) -> Source:
     generator = GENERATORS[name]
     classes = tuple(range(generator.classes))
     columns = columns_after(steps, generator.features)
@@ -236,7 +234,7 @@ def _source_of_generator(name: str, steps: tuple[str, ...]) -> Source:
         require_memory(
             total * (4 * (generator.features + (columns if steps else 0)) + LABEL_BYTES),
             f"{name}, all of its {total:,} rows at once,",
-            "take fewer rounds, or what goes through the rows once, in the order in which they are drawn",
+            "take fewer rounds, or a method that reads the rows once, in the order in which they are drawn",
         )
         rows, labels = generator.make(total, seed)
         return Dataset(prepare_rows(rows, steps), labels, classes)
@@ -249,7 +247,7 @@ def _source_of_generator(name: str, steps: tuple[str, ...]) -> Source:
     return Source(name, False, ROUNDS, draw, dict, steps, None if steps else pieces, columns)
 
 
-def _fixed_source(
+def _make_fixed_source(
     name: str,
     data: Dataset,
     describe: Callable[[], dict[str, Any]],

@@ -21,10 +21,10 @@ from onebit.errors import InputError, brief, nearest
 _DRIFT, _DELAY, _MISSING = 17, 18, 19
 TAIL = 1.5  # exponent of the heavy tail: the variance is infinite, the mean is not
 PROPORTION = 4  # at most so many rounds wait for each new round of a part, except in the last part
-AT_ONCE = 1 << 19  # draws of the first kind skipped at a time
+DRAWS_AT_ONCE = 1 << 19  # draws of the first kind skipped at a time
 
 
-class DrawsInTurn:
+class SequentialDraws:
     """Draws of two kinds, in pieces, where a generator makes all of the first kind before the second.
 
     The numbers are those that the generator would have made for all `rounds` at once.
@@ -41,8 +41,8 @@ class DrawsInTurn:
         if self._second is None:
             # To find where the second kind starts, make all draws of the first: a draw may be rejected, which takes another.
             self._second = copy.deepcopy(self._first)
-            for done in range(0, self._rounds, AT_ONCE):
-                self._draw(self._second, min(AT_ONCE, self._rounds - done))
+            for done in range(0, self._rounds, DRAWS_AT_ONCE):
+                self._draw(self._second, min(DRAWS_AT_ONCE, self._rounds - done))
         return self._draw(self._first, size), self._second
 
 
@@ -55,7 +55,7 @@ def add_noise(generator: np.random.Generator, classes: int, share: float, rounds
 
     The new labels of all `rounds` are drawn first, then which rounds get one.
     """
-    draws = DrawsInTurn(generator, lambda drawn, size: drawn.integers(0, classes, size=size), rounds)
+    draws = SequentialDraws(generator, lambda drawn, size: drawn.integers(0, classes, size=size), rounds)
 
     def change(labels: NDArray[np.int64]) -> NDArray[np.int64]:
         drawn, chances = draws.next(len(labels))
@@ -86,14 +86,14 @@ class Drift:
         """
         if given is None or isinstance(given, Drift):
             return given
-        kind, _, places = str(given).partition(":")
-        usual = {"abrupt": "0.5", "gradual": "0.25..0.75"}
+        kind, _, fractions = str(given).partition(":")
+        defaults = {"abrupt": "0.5", "gradual": "0.25..0.75"}
         try:
-            cuts = [float(place) for place in (places or usual[kind]).split("..")]
+            cuts = [float(fraction) for fraction in (fractions or defaults[kind]).split("..")]
         except (KeyError, ValueError):
             cuts = []
-        at_once = kind == "abrupt" and len(cuts) == 1 and 0.0 < cuts[0] < 1.0
-        if not at_once and not (kind == "gradual" and len(cuts) == 2 and 0.0 <= cuts[0] < cuts[1] <= 1.0):
+        is_abrupt = kind == "abrupt" and len(cuts) == 1 and 0.0 < cuts[0] < 1.0
+        if not is_abrupt and not (kind == "gradual" and len(cuts) == 2 and 0.0 <= cuts[0] < cuts[1] <= 1.0):
             raise InputError(
                 f"drift is {brief(given)}, but must be abrupt:AT or gradual:FROM..TO with fractions of the stream, such as "
                 "abrupt:0.5 or gradual:0.25..0.75"
@@ -104,16 +104,16 @@ class Drift:
 def rename_labels(drift: Drift, classes: int, rounds: int, seed: int) -> LabelChange:
     """Return a function that renames the labels of a drifting stream; every class gets another name."""
     generator, done = np.random.default_rng([_DRIFT, seed]), 0
-    around = generator.permutation(classes)
-    other = np.empty(classes, dtype=np.int64)
-    other[around] = np.roll(around, 1)  # one cycle through all classes, so that none keeps its name
+    cycle = generator.permutation(classes)
+    new_names = np.empty(classes, dtype=np.int64)
+    new_names[cycle] = np.roll(cycle, 1)  # one cycle through all classes, so that none keeps its name
 
     def change(labels: NDArray[np.int64]) -> NDArray[np.int64]:
         nonlocal done
-        place = (np.arange(done, done + len(labels)) + 0.5) / rounds
-        share = (place - drift.begin) / max(drift.end - drift.begin, 1e-12)
+        position = (np.arange(done, done + len(labels)) + 0.5) / rounds
+        share = (position - drift.begin) / max(drift.end - drift.begin, 1e-12)
         done += len(labels)
-        return np.where(generator.random(len(labels)) < share, other[labels], labels)
+        return np.where(generator.random(len(labels)) < share, new_names[labels], labels)
 
     return change
 
@@ -144,15 +144,15 @@ class Delay:
             kind, number = "fixed", kind
         if kind not in cls.KINDS:
             raise InputError(
-                f"delay is {brief(given)}; {nearest(kind, cls.KINDS)}, each with a number of rounds: fixed:10"
+                f"delay is {brief(given)}; expected a kind and a number of rounds, as in fixed:10; {nearest(kind, cls.KINDS)}"
             )
         try:
             mean = float(number.replace("_", ""))
         except ValueError:
             mean = float("nan")
         if not 0.0 <= mean <= 1e9 or (kind == "fixed" and not mean.is_integer()):
-            what = "a whole number of rounds" if kind == "fixed" else "a mean number of rounds"
-            raise InputError(f"delay is {brief(given)}, but needs {what} from 0 to 1e9: {kind}:10")
+            expected = "a whole number of rounds" if kind == "fixed" else "a mean number of rounds"
+            raise InputError(f"delay is {brief(given)}, but needs {expected} from 0 to 1e9, as in {kind}:10")
         return cls(kind, mean) if mean else None
 
     def draws(self, rounds: int, seed: int) -> Callable[[int], NDArray[np.int64]]:
@@ -162,14 +162,14 @@ class Delay:
             return lambda size: np.full(size, int(self.mean), dtype=np.int64)
         if self.kind == "geometric":
             return lambda size: generator.geometric(1.0 / (1.0 + self.mean), size=size).astype(np.int64) - 1
-        tails = DrawsInTurn(generator, lambda drawn, size: drawn.pareto(TAIL, size=size), rounds)
+        tails = SequentialDraws(generator, lambda drawn, size: drawn.pareto(TAIL, size=size), rounds)
 
-        def heavy(size: int) -> NDArray[np.int64]:
+        def draw_heavy_tail(size: int) -> NDArray[np.int64]:
             tail, chances = tails.next(size)
             delays = np.minimum(tail * self.mean * (TAIL - 1.0), 1e12)
             return np.floor(delays + chances.random(size)).astype(np.int64)  # randomized rounding, which keeps the mean
 
-        return heavy
+        return draw_heavy_tail
 
     def most_waiting(self, rounds: int) -> int:
         """Return the approximate maximum number of rounds that wait for feedback at the same time."""
@@ -189,17 +189,17 @@ def draw_answer_rounds(delay: Delay | None, missing: float, rounds: int, seed: i
     draw = None if delay is None else delay.draws(rounds, seed)
     chances, done = np.random.default_rng([_MISSING, seed]), 0
 
-    def answers(size: int) -> NDArray[np.int64]:
+    def draw_rounds(size: int) -> NDArray[np.int64]:
         nonlocal done
-        comes = np.arange(done, done + size)
+        arrival = np.arange(done, done + size)
         done += size
         if draw is not None:
-            comes = comes + draw(size)
+            arrival = arrival + draw(size)
         if missing:
-            comes = np.where(chances.random(size) < missing, -1, comes)
-        return comes.astype(np.int64)
+            arrival = np.where(chances.random(size) < missing, -1, arrival)
+        return arrival.astype(np.int64)
 
-    return answers
+    return draw_rounds
 
 
 class Piece(NamedTuple):
@@ -245,10 +245,10 @@ def late_parts(pieces: Iterable[Piece], rounds: int, draw: AnswerRounds) -> Iter
         all_labels, all_order = np.concatenate(labels), np.concatenate(order)
         if own_rows:
             data, all_order = replace(data, X=np.concatenate(X), y=all_labels), np.arange(len(all_labels))
-        comes = (answers >= numbers) & (answers < rounds)
-        part = StreamPart(first, waiting, numbers[len(waiting) :][comes[len(waiting) :]], end == rounds, own_rows)
+        will_arrive = (answers >= numbers) & (answers < rounds)
+        part = StreamPart(first, waiting, numbers[len(waiting) :][will_arrive[len(waiting) :]], end == rounds, own_rows)
         events, among = events_of(answers, numbers, len(waiting)), NOTHING
-        later = np.flatnonzero(comes & (answers >= end))
+        later = np.flatnonzero(will_arrive & (answers >= end))
         if sets:
             all_sets = CandidateSets.concatenate(sets)
             among, sets = all_sets.packed, [all_sets.select(later)]

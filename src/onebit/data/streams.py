@@ -94,7 +94,7 @@ class Stream:
         return f"{self.source.name} ({', '.join(changes)})" if changes else self.source.name
 
     @property
-    def late(self) -> bool:
+    def has_late_feedback(self) -> bool:
         """True if feedback may come late or never."""
         return self.delay is not None or self.missing > 0.0
 
@@ -118,7 +118,9 @@ class Stream:
     def _schedule_bytes(self) -> int:
         """The memory in bytes of a schedule of all rounds."""
         chosen = 8 * CHOICE_COLUMNS if self.corrected else 0  # choices are kept for corrections
-        return int(self.rounds * ((LATE_BYTES if self.late else ROUND_BYTES + chosen) + self._candidate_bytes))
+        return int(
+            self.rounds * ((LATE_BYTES if self.has_late_feedback else ROUND_BYTES + chosen) + self._candidate_bytes)
+        )
 
     @property
     def _candidate_bytes(self) -> float:
@@ -137,15 +139,15 @@ class Stream:
     @property
     def least_bytes(self) -> int:
         """The least memory in bytes of a run, however small its pieces; rows that were given do not count."""
-        drawn, rows = self.source.columns > 0, self.rounds if self.source.columns else self.source.rounds
-        own = rows * self._row_bytes if drawn and not self.drawn_in_order else 0
+        is_drawn, rows = self.source.columns > 0, self.rounds if self.source.columns else self.source.rounds
+        total = rows * self._row_bytes if is_drawn and not self.drawn_in_order else 0
         if self.order == "shuffle":
-            own += rows * ROUND_BYTES  # a permutation, and the remainder of the previous one
+            total += rows * ROUND_BYTES  # a permutation, and the remainder of the previous one
         if self.delay is not None:
             row = self._row_bytes if self.drawn_in_order else 0
-            waits = 6 * row + 2 * (LATE_BYTES + self._candidate_bytes)  # while one part is replaced by the next
-            own += int(self.delay.most_waiting(self.rounds) * waits)
-        return own
+            waiting_bytes = 6 * row + 2 * (LATE_BYTES + self._candidate_bytes)  # while one part is replaced by the next
+            total += int(self.delay.most_waiting(self.rounds) * waiting_bytes)
+        return total
 
     @cached_property
     def about(self) -> str:
@@ -185,7 +187,7 @@ class Stream:
         )
         order = np.concatenate(list(self._orders(data.rows, seed)))
         _, schedule = next(self._parts([(data, order)], seed))
-        in_order = self.order == "file" and not self.late
+        in_order = self.order == "file" and not self.has_late_feedback
         return schedule._replace(part=WHOLE, order=NOTHING if in_order else schedule.order)
 
     def pieces(self, seed: int, held: Dataset | None = None) -> Iterator[tuple[Dataset, Schedule]]:
@@ -208,7 +210,7 @@ class Stream:
         `rows` has the rows of consecutive rounds with their numbers; no numbers mean all rows in order.
         """
         pieces = self._pieces(rows, seed)
-        if self.late:
+        if self.has_late_feedback:
             parts = late_parts(pieces, self.rounds, draw_answer_rounds(self.delay, self.missing, self.rounds, seed))
         else:
             parts = prompt_parts(pieces, self.rounds)
@@ -258,10 +260,10 @@ class Stream:
 
     def __iter__(self) -> Iterator[StreamRound]:
         """Yield the rounds of a stream with immediate feedback; `right.among` holds their candidates."""
-        if self.late:
-            raise InputError("in this stream feedback comes late or never: go through stream.events() instead")
-        for what, _, value in self.events():
-            if what == "decide":
+        if self.has_late_feedback:
+            raise InputError("in this stream feedback comes late or never: iterate over stream.events() instead")
+        for event, _, value in self.events():
+            if event == "decide":
                 x = value.x if isinstance(value, Offer) else value
             else:
                 yield StreamRound(x, value)
@@ -330,24 +332,24 @@ def stream(
     ...     learner.learn(decision, right(decision.label))
     """
     if isinstance(X, Stream):
-        given = {**data, "y": y, "rounds": rounds, "order": order, "drift": drift, "delay": delay, "seed": seed}
-        options = [name for name, value in {**given, "candidates": candidates}.items() if value is not None]
+        arguments = {**data, "y": y, "rounds": rounds, "order": order, "drift": drift, "delay": delay, "seed": seed}
+        options = [name for name, value in {**arguments, "candidates": candidates}.items() if value is not None]
         options += [name for name, value in (("noise", noise), ("missing", missing), ("corrected", corrected)) if value]
         if options:
-            raise InputError(f"a stream brings its own {options[0]}: say it where the stream is made")
+            raise InputError(f"a stream brings its own {options[0]}: give it where the stream is made")
         return X
     require_known("a stream", data, stream_parameters())
     if rounds is not None:
         rounds = checked_count("rounds", rounds)
     if order is not None and order not in ORDERS:
         raise InputError(f"order is {brief(order)}; {nearest(str(order), ORDERS)}")
-    counted = isinstance(candidates, int | float | np.number)
-    source = source_of(X, y, candidates=None if counted else candidates, **data)
-    for what, value in (("noise", noise), ("drift", drift)):
+    is_number = isinstance(candidates, int | float | np.number)
+    source = source_of(X, y, candidates=None if is_number else candidates, **data)
+    for option, value in (("noise", noise), ("drift", drift)):
         if value and (source.rewards or source.candidates):
-            beside = "rewards" if source.rewards else "candidates that are listed"
+            beside = "rewards" if source.rewards else "listed candidates"
             raise InputError(
-                f"{what} changes labels, and does not go with {beside}, which say what is right in their rows"
+                f"{option} changes labels, so it cannot be combined with {beside}, which determine the right class"
             )
     return Stream(
         source,
@@ -358,7 +360,7 @@ def stream(
         Delay.read(delay),
         SHARE.encode("missing", missing),
         checked_seed(0 if seed is None else seed),
-        check_size(candidates, len(source.make(1, 0).classes)) if counted else 0,
+        check_size(candidates, len(source.make(1, 0).classes)) if is_number else 0,
         Real("[0, 1]", "a share of the rounds").encode("corrected", corrected),
     )
 

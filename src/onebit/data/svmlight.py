@@ -29,11 +29,11 @@ class Svmlight(LineReader):
         try:
             X, labels = load_svmlight_file(file, dtype=np.float32, zero_based=True)
         except (ValueError, OverflowError) as error:
-            must_be = "must be a label and pairs column:value, columns in order"
-            raise InputError(f"{brief(truncate(lines[0].strip(), 60))} {must_be} ({error})") from None
-        wrong = np.flatnonzero(~np.isfinite(X.data))
-        if len(wrong):
-            raise InputError(f"column {X.indices[wrong[0]]} is missing, infinite or too large for 32 bits")
+            expected = "must be a label and pairs column:value, columns in order"
+            raise InputError(f"{brief(truncate(lines[0].strip(), 60))} {expected} ({error})") from None
+        invalid = np.flatnonzero(~np.isfinite(X.data))
+        if len(invalid):
+            raise InputError(f"column {X.indices[invalid[0]]} is missing, infinite or too large for 32 bits")
         indices, indptr = X.indices.astype(np.int32), X.indptr.astype(np.int64)
         return {"data": X.data, "indices": indices, "indptr": indptr, "y": labels}
 

@@ -94,21 +94,21 @@ def synsep9(rounds: int, seed: int) -> Iterator[Labelled]:
     labels = copy.deepcopy(generator)
     # All labels are drawn first, then the words of each class, which take one number per row and word.
     counts = np.zeros(9, dtype=np.int64)
-    for size in _sizes(rounds, 1):
+    for size in _piece_sizes(rounds, 1):
         counts += np.bincount(generator.integers(0, 9, size=size), minlength=9)
     dropped = []
     for count, words in zip(counts, owned, strict=True):
         dropped.append(copy.deepcopy(generator))
-        _skip(generator, int(count) * len(words))
-    for size in _sizes(rounds, 400):
+        _skip_draws(generator, int(count) * len(words))
+    for size in _piece_sizes(rounds, 400):
         y = labels.integers(0, 9, size=size)
         x = np.zeros((size, 400), dtype=np.float32)
         for label, words in enumerate(owned):
             rows = np.flatnonzero(y == label)
-            on = dropped[label].random((len(rows), len(words))).argsort(axis=1)[:, 5:]
-            x[rows[:, None], words[on]] = 1.0
-        others = np.argpartition(generator.random((size, 280), dtype=np.float32), 20, axis=1)[:, :20]
-        x[np.arange(size)[:, None], 120 + others] = 1.0
+            chosen = dropped[label].random((len(rows), len(words))).argsort(axis=1)[:, 5:]
+            x[rows[:, None], words[chosen]] = 1.0
+        common_words = np.argpartition(generator.random((size, 280), dtype=np.float32), 20, axis=1)[:, :20]
+        x[np.arange(size)[:, None], 120 + common_words] = 1.0
         x /= np.sqrt(x.sum(axis=1, keepdims=True))
         yield x, y.astype(np.int64)
 
@@ -130,7 +130,7 @@ def _cube_pieces(rounds: int, seed: list[int]) -> Iterator[Labelled]:
     Every tenth coordinate belongs to one class, and ties go to the first class.
     """
     generator = np.random.default_rng(seed)
-    for size in _sizes(rounds, 100):
+    for size in _piece_sizes(rounds, 100):
         x = generator.random((size, 100), dtype=np.float32)
         x *= 2.0
         x -= 1.0
@@ -140,13 +140,13 @@ def _cube_pieces(rounds: int, seed: list[int]) -> Iterator[Labelled]:
         yield x, sums.argmin(axis=1).astype(np.int64)
 
 
-def _sizes(rounds: int, columns: int) -> Iterator[int]:
+def _piece_sizes(rounds: int, columns: int) -> Iterator[int]:
     """Return the number of rows of each piece, given the number of columns."""
     most = PIECE_VALUES // columns
     return (min(most, rounds - first) for first in range(0, rounds, most))
 
 
-def _skip(generator: np.random.Generator, count: int) -> None:
+def _skip_draws(generator: np.random.Generator, count: int) -> None:
     """Advance the generator as if it had drawn `count` float64 values.
 
     An unused half of a word stays available for the next draw of 32 bits.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import zipfile
 from collections.abc import Iterable
 from dataclasses import replace
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.contract.installation import install_command
+from onebit.contract.installation import require
 from onebit.contract.validation import ClassName, checked_classes, join_names
 from onebit.data.columns import TableReader
 from onebit.data.dataset import Answers, Csr, Dataset, make_dataset, reward_answers
@@ -24,7 +23,7 @@ from onebit.data.reading import Reading
 from onebit.data.svmlight import Svmlight
 from onebit.data.table_files import FrameTable, ParquetTable, TableFile, excel_table, json_table
 from onebit.data.vw_text import VwText
-from onebit.errors import InputError, MissingExtraError, OnebitError, brief
+from onebit.errors import InputError, OnebitError, brief
 from onebit.features.frames import wrap_frame
 
 JSON_LINES = (".jsonl", ".jsonl.gz")
@@ -65,17 +64,17 @@ def read_file(
     columns = replace(reading, rewards=(), candidates=None) if archive else reading  # in an archive these name arrays
     if not path.name.lower().endswith(TABLES) and columns.given is not None:
         raise InputError(
-            f"{columns.given} was given with {path}, but is for the columns of tables ({', '.join(TABLES)})"
+            f"{columns.given} was given with {path}, but applies only to the columns of tables ({', '.join(TABLES)})"
         )
     if archive:
         return dataset_from_arrays(load_arrays(path), path, classes, reading)
     if is_large(path):
-        how = (reading.described(), classes)
-        return convert_file(path, how, lambda: _reader(path, reading, classes), progress)
-    return read_into_memory(_reader(path, reading, classes), f"reading {path.name}", progress)
+        options = (reading.described(), classes)
+        return convert_file(path, options, lambda: _make_reader(path, reading, classes), progress)
+    return read_into_memory(_make_reader(path, reading, classes), f"reading {path.name}", progress)
 
 
-def _reader(path: Path, reading: Reading, classes: tuple[ClassName, ...] | None) -> FileReader:
+def _make_reader(path: Path, reading: Reading, classes: tuple[ClassName, ...] | None) -> FileReader:
     name = path.name.lower()
     if name.endswith(SVMLIGHT):
         require("sklearn", str(path))
@@ -83,10 +82,10 @@ def _reader(path: Path, reading: Reading, classes: tuple[ClassName, ...] | None)
     if name.endswith(VW):
         return VwText(path, classes)
     require("pyarrow", str(path))
-    return TableReader(_table(path, name, reading), reading, classes)
+    return TableReader(_open_table(path, name, reading), reading, classes)
 
 
-def _table(path: Path, name: str, reading: Reading) -> TableFile:
+def _open_table(path: Path, name: str, reading: Reading) -> TableFile:
     if name.endswith(".xlsx"):
         require("pandas", str(path))
         require("openpyxl", str(path), "excel")
@@ -104,15 +103,13 @@ def read_frame(frame: Any, answers: Answers | None, reading: Reading, classes: I
     if answers is not None and (reading.label is not None or reading.rewards):
         column = reading.rewards[0] if reading.label is None else reading.label
         raise InputError(f"the labels are given twice: as y, and by the column {brief(column)} of the frame")
-    wrapped = wrap_frame(frame)
-    names = list(wrapped.columns)
+    narwhals = wrap_frame(frame)
+    names = list(narwhals.columns)
     for name in names:
         if not isinstance(name, str):
-            raise InputError(
-                f"a column of the frame is called {brief(name)}, but to be read by name all must be strings"
-            )
+            raise InputError(f"a column of the frame is called {brief(name)}, but all column names must be strings")
     try:
-        table = wrapped.to_arrow().select(names)
+        table = narwhals.to_arrow().select(names)
     except (arrow.ArrowException, OverflowError) as error:
         raise unreadable(Path("the frame"), error) from None
     if answers is not None:
@@ -123,26 +120,18 @@ def read_frame(frame: Any, answers: Answers | None, reading: Reading, classes: I
     return replace(data, rewards=answers.rewards, candidates=answers.candidates or data.candidates)
 
 
-def require(module: str, what: str, extra: str = "experiments") -> None:
-    """Raise MissingExtraError with install instructions if an optional dependency is missing."""
-    try:
-        importlib.import_module(module)
-    except ImportError:
-        raise MissingExtraError(f"{what} needs {module}, which comes with {install_command(extra)}") from None
-
-
 def load_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """Return all arrays of an .npz file by name."""
     try:
         if not zipfile.is_zipfile(path):
-            raise InputError(f"{path} is not an .npz file, whatever its name says")
+            raise InputError(f"{path} is not an .npz file, despite its name")
         with np.load(path, allow_pickle=False) as archive:
             parts = {name: archive[name] for name in archive.files}
     except OnebitError:
         raise
     except Exception as error:  # NumPy and zipfile raise half a dozen unrelated types for a damaged file
-        why = "it holds Python objects, which are not read" if "pickle" in str(error) else f"it is damaged ({error})"
-        raise InputError(f"{path} cannot be read: {why}") from None
+        reason = "it holds Python objects, which are not read" if "pickle" in str(error) else f"it is damaged ({error})"
+        raise InputError(f"{path} cannot be read: {reason}") from None
     for name, part in parts.items():
         if not isinstance(part, np.ndarray):
             raise InputError(f"{name} in {path} is not an array")
@@ -157,24 +146,26 @@ def dataset_from_arrays(
     If there is an array `classes`, it names the labels 0, 1, ... In place of y there may be `rewards`, a matrix with
     one column per class. `reading` may name another array for rewards, and one for candidates.
     """
-    asked = reading or Reading()
-    worth = next(iter(asked.rewards), None if "y" in parts else "rewards" if "rewards" in parts else None)
-    if worth is None and "y" not in parts:
+    options = reading or Reading()
+    rewards_name = next(iter(options.rewards), None if "y" in parts else "rewards" if "rewards" in parts else None)
+    if rewards_name is None and "y" not in parts:
         raise InputError(f"{path} has no y, only {join_names(parts)}")
-    if worth is not None and "y" in parts:
-        raise InputError(f"{path} has a y, and labels follow from rewards: leave one of them out")
-    if asked.candidates is not None and asked.candidates in ("y", worth):
-        is_what = "the label" if asked.candidates == "y" else "rewards"
-        raise InputError(f"{asked.candidates} of {path} is {is_what}, and cannot be candidates as well")
+    if rewards_name is not None and "y" in parts:
+        raise InputError(f"{path} has a y, but labels follow from rewards: leave one of them out")
+    if options.candidates is not None and options.candidates in ("y", rewards_name):
+        content = "the label" if options.candidates == "y" else "rewards"
+        raise InputError(f"{options.candidates} of {path} holds {content}, so it cannot hold candidates")
     rows = _read_rows(parts, path)
     if "classes" in parts:
         if given is not None:
             raise InputError(f"classes were given with {path}, which brings its own")
         given = checked_classes(parts["classes"].tolist())
-    sets = None if asked.candidates is None else _get_array(parts, path, asked.candidates)
-    what = f"{asked.candidates} of {path}"
-    if worth is not None:
-        answers = reward_answers(_get_array(parts, path, worth), given, sets, (f"{worth} of {path}", what))
+    sets = None if options.candidates is None else _get_array(parts, path, options.candidates)
+    candidates_subject = f"{options.candidates} of {path}"
+    if rewards_name is not None:
+        answers = reward_answers(
+            _get_array(parts, path, rewards_name), given, sets, (f"{rewards_name} of {path}", candidates_subject)
+        )
         return make_dataset(rows, answers)
     if "classes" in parts:
         classes = checked_classes(given or ())
@@ -183,8 +174,8 @@ def dataset_from_arrays(
         answers = Answers(*encode_labels(parts["y"], given))
     data = make_dataset(rows, answers)
     if given is None:
-        _refuse_seen_once(data, path)
-    return data if sets is None else data.with_candidates(sets, what)
+        _refuse_single_labels(data, path)
+    return data if sets is None else data.with_candidates(sets, candidates_subject)
 
 
 def _read_rows(parts: dict[str, NDArray[Any]], path: Path) -> Any:
@@ -192,8 +183,8 @@ def _read_rows(parts: dict[str, NDArray[Any]], path: Path) -> Any:
         return parts["X"]
     if not all(name in parts for name in ("data", "indices", "indptr", "shape")):
         raise InputError(f"{path} has neither X nor data, indices, indptr and shape, only {join_names(parts)}")
-    whole = parts["shape"].shape == (2,) and parts["shape"].dtype.kind in "iu"
-    if not whole or any(parts[name].ndim != 1 for name in ("data", "indices", "indptr")):
+    has_valid_shape = parts["shape"].shape == (2,) and parts["shape"].dtype.kind in "iu"
+    if not has_valid_shape or any(parts[name].ndim != 1 for name in ("data", "indices", "indptr")):
         raise InputError(f"data, indices and indptr of {path} must be vectors, and shape two whole numbers")
     if "format" in parts and parts["format"].item() not in ("csr", b"csr"):  # as SciPy writes it
         raise InputError(f"{path} holds a sparse matrix in the format {parts['format']}, but must be csr")
@@ -217,11 +208,11 @@ def _check_indices(y: NDArray[Any], classes: tuple[ClassName, ...], path: Path) 
     return y.astype(np.int64)
 
 
-def _refuse_seen_once(data: Dataset, path: Path) -> None:
-    once = np.flatnonzero(np.bincount(data.y) == 1)
-    if len(once):
-        row = int(np.flatnonzero(np.isin(data.y, once))[0])
+def _refuse_single_labels(data: Dataset, path: Path) -> None:
+    single_classes = np.flatnonzero(np.bincount(data.y) == 1)
+    if len(single_classes):
+        row = int(np.flatnonzero(np.isin(data.y, single_classes))[0])
         raise InputError(
-            f"y[{row}] of {path} is {brief(data.classes[data.y[row]])} and no other is, and nothing can be learnt of a label "
-            "seen once: leave the row out, or name the classes in an array `classes`"
+            f"y[{row}] of {path} is {brief(data.classes[data.y[row]])} and no other is, and nothing can be learnt about a label "
+            "that occurs once: leave the row out, or name the classes in an array `classes`"
         )

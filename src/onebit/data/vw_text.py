@@ -44,17 +44,17 @@ def parse_line(line: str) -> VwExample:
     >>> parse_line("2 'me |user:2 age:0.5 new | 07")
     VwExample(label=['2'], tag='me', features={'user^age': 1.0, 'user^new': 2.0, '7': 1.0})
     """
-    head, bar, rest = line.rstrip("\r\n").partition("|")
+    head, bar, body = line.rstrip("\r\n").partition("|")
     if not bar:
-        raise InputError("it has no |, after which the features come")
+        raise InputError("expected a | before the features")
     if "\t" in head:
-        raise InputError("there is a tab before the first |, where Vowpal Wabbit takes only spaces")
+        raise InputError("found a tab before the first |, where Vowpal Wabbit takes only spaces")
     words, tag = [word for word in head.split(" ") if word], ""
     if words and (head[-1] != " " or words[-1].startswith("'")):  # a word right before the bar is a tag
         tag = words.pop().removeprefix("'")
     features: dict[str, float] = {}
-    for part in rest.split("|"):
-        for name, value in _namespace(part):
+    for part in body.split("|"):
+        for name, value in _parse_namespace(part):
             features[name] = features.get(name, 0.0) + value
     for name, value in features.items():
         if not abs(value) <= LARGEST:
@@ -62,7 +62,7 @@ def parse_line(line: str) -> VwExample:
     return VwExample(words, tag, features)
 
 
-def _namespace(part: str) -> Iterator[tuple[str, float]]:
+def _parse_namespace(part: str) -> Iterator[tuple[str, float]]:
     words = [word for word in re.split("[ \t]", part) if word]
     space, scale = "", 1.0
     if part and part[0] not in " \t":
@@ -128,7 +128,7 @@ class VwText(LineReader):
         starts, labels = [0], []
         for line in lines:
             example = parse_line(line)
-            labels.append(_class_of(example.label))
+            labels.append(_parse_class(example.label))
             number = self._columns.setdefault
             row = sorted((number(name, len(self._columns)), value) for name, value in example.features.items())
             columns += [column for column, _ in row]
@@ -149,22 +149,22 @@ class VwText(LineReader):
         return classes, len(self._columns)
 
 
-def _class_of(words: list[str]) -> str:
+def _parse_class(words: list[str]) -> str:
     if not words:
-        raise InputError("it has no label, which is the first word before the |, with a space after it")
+        raise InputError("expected a label, the first word before the |, with a space after it")
     if words[0] == "shared":
         raise InputError(ACTION_FEATURES)
     if ":" in words[0]:
         if words[0].count(":") == 2:
             raise InputError(
-                "it says action:cost:probability, as logs of contextual bandits do, which do not know the right class: "
-                "`onebit evaluate` and `onebit replay` take such a file"
+                "found action:cost:probability, as in contextual-bandit logs, which do not contain the right class: "
+                "use `onebit evaluate` or `onebit replay` for such a file"
             )
-        raise InputError("it has costs of classes, but must have one class, the right one")
+        raise InputError("expected one class, the right one, but found costs of classes")
     if len(words) > 2:
-        raise InputError(f"{brief(' '.join(words))} stands before the features, but must be a class")
+        raise InputError(f"expected a class before the features, got {brief(' '.join(words))}")
     if len(words) == 2 and not (NUMBER.fullmatch(words[1]) and float(words[1]) == 1.0):
-        raise InputError(f"the example has the weight {brief(words[1])}, and onebit's rounds all weigh the same")
+        raise InputError(f"the example has the weight {brief(words[1])}, but all rounds of onebit have the same weight")
     if NUMBER.fullmatch(words[0]) and not WHOLE.fullmatch(words[0]):
         raise InputError(f"the label is {words[0]}, but classes are whole numbers or words")
     return words[0]

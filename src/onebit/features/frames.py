@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.contract.installation import install_command
-from onebit.errors import InputError, MissingExtraError, brief
+from onebit.contract.installation import require
+from onebit.errors import InputError, brief
 
 Names = tuple[str, ...]
 
@@ -134,10 +134,4 @@ def _read_numbers(series: Any, describe_cell: Callable[[int], str]) -> NDArray[A
 
 
 def _import_narwhals(x: Any) -> Any:
-    try:
-        import narwhals.stable.v2 as narwhals
-    except ImportError:
-        raise MissingExtraError(
-            f"reading a {type(x).__name__} needs narwhals: {install_command('experiments')}; or give an array"
-        ) from None
-    return narwhals
+    return require("narwhals.stable.v2", f"reading a {type(x).__name__} instead of an array")

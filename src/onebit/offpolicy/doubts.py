@@ -90,17 +90,17 @@ def on_answers(answers: AnswerSums, unanswered: int) -> Iterator[Caveat]:
     if unanswered > UNHEARD * decisions:
         yield Caveat(
             ALL,
-            f"{unanswered:,} of {decisions:,} decisions were never answered, or too late: all of this speaks only of the answered "
-            "ones; give the task a deadline and say what silence means.",
+            f"{unanswered:,} of {decisions:,} decisions were answered too late or never: the estimates are about the others "
+            "only; give the task a deadline and say what no answer means.",
         )
     if rounds > 1 and answers.least == answers.most:
         if answers.rewarded:
-            extreme, other = f"{answers.least:g}", "what is worth more or less"
+            extreme, opposite = f"{answers.least:g}", "more and less"
         else:
-            extreme, other = ("right", "wrong") if answers.most else ("wrong", "right")
+            extreme, opposite = ("right", "wrong") if answers.most else ("wrong", "right")
         yield Caveat(
             ALL,
-            f"All {rounds:,} answers say {extreme}: see that {other} is reported too, or else nothing of this is to be trusted.",
+            f"All {rounds:,} answers say {extreme}: make sure that {opposite} is reported too, or none of this can be trusted.",
         )
 
 
@@ -109,7 +109,7 @@ def on_choices(choices: int, rounds: int) -> Iterator[Caveat]:
     if choices == 0:
         yield Caveat(
             ALL,
-            f"There was one candidate in each of the {rounds:,} rounds: every learner scores the same here, and nothing is told of it.",
+            f"There was one candidate in each of the {rounds:,} rounds: every learner scores the same on this log.",
         )
 
 
@@ -119,7 +119,7 @@ def on_weights(scores: Scores, weights: Weights, certain_log: bool) -> Iterator[
     if certain_log:
         yield Caveat(
             (*WEIGHED, *MATCHED),
-            "The log showed every label with probability 1 and never tried another: it says nothing of "
+            "The log showed every label with probability 1 and never tried another: it says nothing about "
             f"{percent(missing)} of what this learner would have shown.",
         )
     elif missing > NOTABLE:
@@ -159,8 +159,8 @@ def on_values(estimates: Sequence[Estimate], rewarded: bool) -> Iterator[Caveat]
             value = f"mean reward of {estimate.value:.3g}" if rewarded else f"right rate of {percent(estimate.value)}"
             yield Caveat(
                 (estimate.name,),
-                f"A {value} cannot be: this estimate, and the end of its interval on that side, are "
-                f"not bound to be from 0 to {'1' if rewarded else '100 %'}, and too few rounds carry them.",
+                f"A {value} is impossible: this estimate, and the end of its interval on that side, are not limited "
+                f"to 0 to {'1' if rewarded else '100 %'}, and too few rounds support them.",
             )
 
 
@@ -173,23 +173,23 @@ def on_replay(matches: int, rounds: int, missing: float, certain_log: bool, lear
             f"{percent(RARE)} of an equal share)"
         )
     if matches < ENOUGH * rounds and (learning or matches < FEW):
-        kept = f"only {matches:,} of the {rounds:,} rounds" if matches else "no round"
-        more = ", and over all of them it would have learnt more" if learning and matches else ""
-        reasons.append(f"{kept} could be kept as this learner's own{more}")
+        matched = f"only {matches:,} of the {rounds:,} rounds" if matches else "no round"
+        loss = ", and from all of them it would have learnt more" if learning and matches else ""
+        reasons.append(f"{matched} could be kept as this learner's own{loss}")
     if reasons:
         yield Caveat(MATCHED, f"Replay is of no use here: {'; '.join(reasons)}.")
 
 
-def on_unknown(shown: ShownCounts, classes: Sequence[ClassName]) -> Iterator[Caveat]:
+def on_unknown(shown_counts: ShownCounts, classes: Sequence[ClassName]) -> Iterator[Caveat]:
     """Yield a caveat about unknown propensities."""
-    above = shown.counts - shown.expected
+    above = shown_counts.counts - shown_counts.expected
     most = int(above.argmax())
     sentence = (
-        "Nobody knows with which probability labels were shown, so there is only replay, and it assumes that each was shown with "
-        "the same probability, whatever x was."
+        "The log has no propensities, so only replay is possible, and it assumes that every label was shown with the same "
+        "probability, whatever x was."
     )
-    if above[most] > UNLIKELY * math.sqrt(shown.variance[most]) + 1e-6:
-        share = shown.counts[most] / shown.counts.sum()
+    if above[most] > UNLIKELY * math.sqrt(shown_counts.variance[most]) + 1e-6:
+        share = shown_counts.counts[most] / shown_counts.counts.sum()
         sentence += f" That was not so: {classes[most]!r} was shown in {percent(share)} of the rounds."
     yield Caveat(MATCHED, sentence)
 
@@ -199,7 +199,7 @@ def on_learning(title: str, learnt: int, rounds: int) -> Iterator[Caveat]:
     if learnt < rounds:
         yield Caveat(
             WEIGHED,
-            f"{title} could learn from {learnt:,} of {counted_rounds(rounds)} only, those whose label it drew itself: by itself "
+            f"{title} could learn from {learnt:,} of {counted_rounds(rounds)} only, those whose label it drew itself: in use "
             "it would learn from all.",
         )
 

@@ -128,10 +128,10 @@ def guess_logged(block: RoundBlock) -> tuple[PerLabel, NDArray[np.bool_]]:
     leaves nothing to guess.
     """
     unknown = np.isnan(block.logged[:, 0])
-    others = np.maximum(block.offered.sum(axis=1) - 1, 1)  # avoids 0 / 0 for a single candidate
-    rest = (1.0 - block.propensity) / others
-    guess = np.where(block.offered, rest[:, None], 0.0)
-    guess[np.arange(len(rest)), block.labels] = block.propensity
+    other_count = np.maximum(block.offered.sum(axis=1) - 1, 1)  # avoids 0 / 0 for a single candidate
+    other_share = (1.0 - block.propensity) / other_count
+    guess = np.where(block.offered, other_share[:, None], 0.0)
+    guess[np.arange(len(other_share)), block.labels] = block.propensity
     return np.where(unknown[:, None], guess, block.logged), ~unknown | (block.propensity >= 1.0)
 
 
@@ -312,18 +312,18 @@ class Replay:
 
     def follow(self, checked: CheckedRound) -> None:
         """Replay one round and count it if it matches."""
-        shown = checked.round
-        decision = self._learner.decide(shown.x, checked.number, among=shown.among, complete=shown.complete)
+        round_ = checked.round
+        decision = self._learner.decide(round_.x, checked.number, among=round_.among, complete=round_.complete)
         self.rounds += 1
         self._lower_level(checked)
         if not self._could_show(checked, self._places[decision.label]):
             self.impossible += 1
-        elif decision.label == shown.label and self._keep_match(shown_propensity(checked)):
+        elif decision.label == round_.label and self._keep_match(shown_propensity(checked)):
             self.matches += 1
             self.rewards += checked.reward
             self._squares += checked.reward**2
             if self._learning:
-                learn_feedback(self._learner, decision, shown)
+                learn_feedback(self._learner, decision, round_)
 
     @property
     def missing(self) -> float:

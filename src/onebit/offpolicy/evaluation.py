@@ -138,11 +138,11 @@ class Evaluation:
         lines += [f"[{number}] {sentence}" for number, sentence in enumerate(numbered, start=1)]
         if self.present is not None:
             lines.append(
-                "Compare the learners with each other, line by line, and not with the log itself, which holds what its own learners "
+                "Compare the learners with each other, line by line, and not with the log itself, which includes what its own learners "
                 "lost by exploring and before they had learnt."
             )
             if self.exploration_floor != self.present.exploration_floor:
-                lines[-1] += " Their exploration floors differ, and what a floor costs is in every line."
+                lines[-1] += " Their exploration floors differ, and every line includes the cost of a floor."
         return "\n".join(lines)
 
     @property
@@ -159,17 +159,17 @@ class Evaluation:
     def _lines(self, numbered: list[str]) -> list[str]:
         """Return the lines of the estimates, and the warnings about replay if it is not shown."""
         useless = self._against_replay
-        shown = [estimate for estimate in self.estimates[1:] if not (useless and estimate.name == "replay")]
-        return [*(self._line(estimate, numbered) for estimate in shown), *useless]
+        estimates = [estimate for estimate in self.estimates[1:] if not (useless and estimate.name == "replay")]
+        return [*(self._line(estimate, numbered) for estimate in estimates), *useless]
 
     def _line(self, estimate: Estimate, numbered: list[str]) -> str:
-        value = rest = "unknown"
+        value = error = "unknown"
         if not math.isnan(estimate.value):
-            value, rest = self.unit.format(estimate.value), self.unit.format(estimate.error)
-        says = doubts.counted_rounds(round(estimate.effective))
+            value, error = self.unit.format(estimate.value), self.unit.format(estimate.error)
+        size = doubts.counted_rounds(round(estimate.effective))
         marks = "".join(f" [{numbered.index(sentence) + 1}]" for sentence in estimate.warnings)
         interval = self.unit.format_interval(estimate)
-        return f"{TITLES[estimate.name]:<20} {value:>8}  {interval:^16} {rest:>8} {says:>18}{marks}"
+        return f"{TITLES[estimate.name]:<20} {value:>8}  {interval:^16} {error:>8} {size:>18}{marks}"
 
 
 def evaluate(
@@ -198,8 +198,8 @@ def evaluate(
     (0.5, True, ())
     """
     learners = {"learner": learner} if present is None else {"learner": learner, "present": present}
-    first, *other = _evaluate(learners, rounds, seed, learning, unanswered, progress)
-    return replace(first, present=other[0] if other else None)
+    first, *more = _evaluate(learners, rounds, seed, learning, unanswered, progress)
+    return replace(first, present=more[0] if more else None)
 
 
 def evaluate_many(
@@ -263,36 +263,38 @@ class _LogWalk:
         self._trust = Trust()
         self._has_propensities: bool | None = None
         self._answers = doubts.AnswerSums()
-        self._shown = doubts.ShownCounts.zeros(self._classes)
+        self._shown_counts = doubts.ShownCounts.zeros(self._classes)
         self._learnt = self._choices = self._certain = 0  # choices: rounds with more than one candidate
 
     def add_round(self, checked: CheckedRound) -> None:
         """Score and learn one more round."""
-        shown, propensity = checked.round, checked.propensity
+        round_, propensity = checked.round, checked.propensity
         if self._has_propensities is None:
             self._has_propensities = propensity is not None
         if self._has_propensities != (propensity is not None):
-            has, had = ("a", "no") if propensity is not None else ("no", "a")
-            raise InputError(f"it has {has} propensity, and the rounds before it had {had}: give it in all, or in none")
+            has, had = ("a", "none") if propensity is not None else ("no", "one")
+            raise InputError(
+                f"it has {has} propensity, but the rounds before it have {had}: give it in all rounds or in none"
+            )
         self._replay.follow(checked)
         is_choice = len(checked.candidates) > 1
         if propensity is not None:
             # The right class may not be a candidate; then ask the model for probabilities among all classes.
-            modelled = shown if shown.complete else shown._replace(among=None)
+            modelled = round_ if round_.complete else round_._replace(among=None)
             offered = np.zeros(self._classes, dtype=np.bool_)
             offered[checked.candidates] = True
             logged = np.full(self._classes, np.nan) if checked.logged is None else checked.logged
-            target = [*self._follower.probabilities(shown.x, among=shown.among).values()]
-            model = [*self._model.probabilities(shown.x, among=modelled.among).values()]
+            target = [*self._follower.probabilities(round_.x, among=round_.among).values()]
+            model = [*self._model.probabilities(round_.x, among=modelled.among).values()]
             self._block.append((target, model, logged, checked.place, checked.reward, propensity, offered))
             if len(self._block) == self._block_rounds:
                 self._score_rounds()
             learn_round(self._model, modelled, propensity, checked.number)
             if self._learning:
-                self._learnt += learn_round(self._follower, shown, propensity, checked.number)
+                self._learnt += learn_round(self._follower, round_, propensity, checked.number)
             self._certain += is_choice and propensity >= 1.0
         else:
-            self._shown.add(checked.place, checked.candidates)
+            self._shown_counts.add(checked.place, checked.candidates)
         self._choices += is_choice
         self._answers.add(checked.reward)
 
@@ -307,7 +309,7 @@ class _LogWalk:
         answers, replay = self._answers, self._replay
         rounds = answers.count
         if rounds == 0:
-            raise InputError("the log has no rounds, so it says nothing")
+            raise InputError("the log has no rounds to evaluate on")
         weighed: list[Estimate] = []
         certain = 0 < self._choices == self._certain
         caveats = [
@@ -327,7 +329,7 @@ class _LogWalk:
             if self._learning:
                 caveats += doubts.on_learning(learner.runtime.rule.title, self._learnt, rounds)
         else:
-            caveats += doubts.on_unknown(self._shown, learner.classes)
+            caveats += doubts.on_unknown(self._shown_counts, learner.classes)
         caveats += doubts.on_replay(replay.matches, rounds, replay.missing, certain, self._learning)
         log = estimate_mean("log", answers.rewards, answers.squares, rounds)
         named = {

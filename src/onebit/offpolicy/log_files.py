@@ -48,7 +48,7 @@ class Log:
                 truths = () if entry.truth is None else (entry.truth,)
                 names.update(dict.fromkeys((entry.label, *(entry.among or ()), *truths)))
         if not self._rounds:
-            raise InputError(f"{name} has no decision with an answer, so it says nothing")
+            raise InputError(f"{name} has no decision with an answer")
         given = None if classes is None else checked_classes(classes)
         written = [name for name in names if isinstance(name, str)]
         renamed = dict(zip(written, parse_labels(written, given), strict=True))
@@ -57,7 +57,7 @@ class Log:
             if len(set(self._names.values())) < 2:
                 raise InputError(
                     f"{name} shows {brief(next(iter(self._names.values())))} in every round, but a choice needs at least 2 classes: "
-                    "give them all"
+                    "give all classes"
                 )
             given = sort_classes(list(self._names.values()))
         self.classes = given
@@ -84,8 +84,8 @@ def learner_for(log: Log, rule: Rule, options: Mapping[str, Any], seed: int) -> 
     """Return a new learner for the rounds of a log, with the service's default exploration floor."""
     common = {name: meaning for name, meaning in MEANINGS.items() if name not in ("seed", "classes")}
     require_known(rule.title, options, {**rule.parameters, **common})
-    usual = {"exploration_floor": usual_floor(rule), "text": log.text}
-    return Learner(rule, classes=log.classes, seed=seed, **{**usual, **options})
+    defaults = {"exploration_floor": usual_floor(rule), "text": log.text}
+    return Learner(rule, classes=log.classes, seed=seed, **{**defaults, **options})
 
 
 class Costs(NamedTuple):
@@ -114,8 +114,8 @@ class Costs(NamedTuple):
         if 0.0 < share < 1.0:
             return None, 1.0 - share
         raise InputError(
-            f"the cost is {cost:g}, where right costs {self.right:g} and wrong {self.wrong:g}: say what they cost where "
-            "that is otherwise (--costs=-1,0 or costs=(-1, 0)), and what is between them is a reward"
+            f"the cost is {cost:g}, but must be from {self.right:g} (right) to {self.wrong:g} (wrong): give the costs of "
+            "right and wrong if they are others, as in --costs=-1,0 or costs=(-1, 0)"
         )
 
 
@@ -129,7 +129,7 @@ def check_costs(given: object) -> Costs:
         right = wrong = 0.0
     if not abs(right - wrong) > 0.0 or abs(right - wrong) == float("inf"):
         raise InputError(
-            f"costs is {brief(given)}, but must be two numbers, what right costs and what wrong does: (-1, 0)"
+            f"costs is {brief(given)}, but must be two numbers, the costs of right and wrong, as in (-1, 0)"
         )
     return Costs(right, wrong)
 
@@ -184,9 +184,9 @@ def read_log(
         from onebit.offpolicy.table_logs import table_log
 
         return table_log(path, columns, classes, None if costs is None else check_costs(costs), known)
-    for what, given in columns.items():
+    for option, given in columns.items():
         if given is not None:
-            raise InputError(f"{what} was given with {path}, but names a column of a CSV or Parquet file")
+            raise InputError(f"{option} was given with {path}, but names a column of a CSV or Parquet file")
     return Log(str(path), make_vw_entries(path, check_costs(costs), known), classes)
 
 
@@ -197,10 +197,10 @@ def make_vw_entries(path: Path, costs: Costs, complete: bool) -> Entries:
     without a cost: together with the action shown, these are the candidates.
     """
 
-    def entries(whole: bool) -> Iterator[Round | None]:
+    def entries(with_x: bool) -> Iterator[Round | None]:
         for number, line, _ in numbered_lines(path):
             try:
-                example = parse_line(line if whole else line[: line.find("|") + 1])
+                example = parse_line(line if with_x else line[: line.find("|") + 1])
                 if not example.label:
                     yield None
                     continue
@@ -220,12 +220,12 @@ def _parse_label(words: list[str]) -> tuple[int, float, float, list[int] | None]
     costed = [word.split(":") for word in words if ":" in word]
     if not costed:
         raise InputError(
-            "it has no action:cost:probability; a file with the right class on each line is for `onebit run` and `onebit compare`"
+            "expected action:cost:probability; a file with the right class on each line is for `onebit run` and `onebit compare`"
         )
     parts = costed[0]
     if len(costed) > 1 or len(parts) != 3 or not all(NUMBER.fullmatch(part) for part in parts[1:]):
         raise InputError(
-            f"{brief(' '.join(words))} must be one action:cost:probability, and actions without a cost beside it"
+            f"expected one action:cost:probability, and other actions without a cost, got {brief(' '.join(words))}"
         )
     named = [word.split(":")[0] for word in words]
     for action in named:

@@ -72,7 +72,7 @@ def require_bandit_learner(learner: object) -> None:
         raise InputError(f"the learner is a {type(learner).__name__}, but must be a Learner")
     if learner.runtime.needs_labels:
         raise InputError(
-            f"{learner.runtime.rule.title} learns from full information, and a log says only whether the label shown was right: take a "
+            f"{learner.runtime.rule.title} learns from full information, but a log says only whether the label shown was right: use a "
             "learner with bandit feedback"
         )
 
@@ -114,8 +114,8 @@ def _check_round(number: int, given: Round, classes: Classes) -> CheckedRound:
     among = None if members is None else tuple(classes.names[member] for member in members)
     candidates = np.arange(len(classes.names)) if members is None else np.array(members)
     if place not in candidates:
-        raise InputError(f"{brief(label)} was shown, which is none of the candidates {join_names(among or ())}")
-    answered = _check_feedback(given._replace(label=label), classes, candidates)
+        raise InputError(f"{brief(label)} was shown, but the candidates are {join_names(among or ())}")
+    validated = _check_feedback(given._replace(label=label), classes, candidates)
     logged = None if given.probabilities is None else _check_probabilities(given.probabilities, classes, candidates)
     if given.propensity is None:
         propensity = None if logged is None else float(logged[place])
@@ -123,16 +123,14 @@ def _check_round(number: int, given: Round, classes: Classes) -> CheckedRound:
         propensity = _check_propensity(given.propensity)
         if logged is not None and abs(propensity - logged[place]) > ROUNDING:
             raise InputError(
-                f"the propensity of {brief(label)} is {propensity:g}, but its place in probabilities says {logged[place]:g}"
+                f"the propensity of {brief(label)} is {propensity:g}, but probabilities says {logged[place]:g}"
             )
     if propensity is not None and propensity <= 0.0:
-        raise InputError(f"{brief(label)} was shown, and yet its probability is {propensity:g}: it must be above 0")
+        raise InputError(f"{brief(label)} was shown, so its probability must be above 0, got {propensity:g}")
     if propensity is not None and len(candidates) == 1 and propensity < 1.0 - ROUNDING:
-        raise InputError(
-            f"{brief(label)} was the only candidate, and yet its probability is {propensity:g}: it must be 1"
-        )
-    reward = float(bool(answered.right)) if answered.reward is None else answered.reward
-    checked = answered._replace(among=among, complete=bool(given.complete))
+        raise InputError(f"{brief(label)} was the only candidate, so its probability must be 1, got {propensity:g}")
+    reward = float(bool(validated.right)) if validated.reward is None else validated.reward
+    checked = validated._replace(among=among, complete=bool(given.complete))
     return CheckedRound(number, checked, place, propensity, logged, candidates, reward)
 
 
@@ -143,19 +141,19 @@ def _check_feedback(given: Round, classes: Classes, candidates: Labels) -> Round
     if given.reward is not None:
         if given.right is not None or given.truth is not None:
             raise InputError(
-                "a reward is given, and right or truth beside it: give one of them, and None for the others"
+                "a reward is given together with right or truth: give one of them, and None for the others"
             )
         return given._replace(reward=check_reward(given.reward))
     if given.truth is None:
         if given.right is None:
-            raise InputError("right is None, but must be True or False, or else there must be a reward or a truth")
+            raise InputError("right is None, but must be True or False if there is no reward and no truth")
         return given._replace(right=bool(given.right))
     place = classes.index(given.truth)
     truth = classes.names[place]
     if place not in candidates:
-        raise InputError(f"truth is {brief(truth)}, which is none of the candidates")
+        raise InputError(f"truth is {brief(truth)}, which is not a candidate")
     if given.right is not None and bool(given.right) != (truth == given.label):
-        raise InputError(f"truth is {brief(truth)} and {brief(given.label)} was shown, and yet right is {given.right}")
+        raise InputError(f"truth is {brief(truth)} and {brief(given.label)} was shown, but right is {given.right}")
     return given._replace(right=truth == given.label, truth=truth)
 
 
@@ -186,9 +184,7 @@ def _check_probabilities(given: Any, classes: Classes, candidates: Labels) -> ND
         raise InputError(f"probabilities must be from 0 to 1 and add up to 1; they add up to {chances.sum():g}")
     outside = np.delete(chances, candidates)
     if outside.any():
-        raise InputError(
-            f"a class that is none of the candidates has the probability {outside.max():g}, but must have 0"
-        )
+        raise InputError(f"a class that is not a candidate has the probability {outside.max():g}, but must have 0")
     return chances
 
 
@@ -227,33 +223,33 @@ def train(learner: Learner, rounds: Iterable[Round], progress: Progress | None =
     for checked in check_rounds(learner, rounds, progress):
         try:
             if checked.propensity is None:
-                raise InputError(
-                    "nobody knows with which probability its label was shown, and learners need that to learn"
-                )
+                raise InputError("it has no propensity, which learners need to learn from it")
             learnt += learn_round(learner, checked.round, checked.propensity, checked.round.id)
         except OnebitError as error:
             raise locate_error(checked.number, checked.round, error) from None
     return learnt
 
 
-def learn_round(learner: Learner, shown: Round, propensity: float, identity: int | str) -> bool:
+def learn_round(learner: Learner, round_: Round, propensity: float, identity: int | str) -> bool:
     """Learn from a label that somebody else showed; return False if the rule could not learn from it."""
     # What such a rule stores for learning belongs to its own label.
     if (
         learner.runtime.rule.notes_the_label
-        and learner.decide(shown.x, identity, among=shown.among).label != shown.label
+        and learner.decide(round_.x, identity, among=round_.among).label != round_.label
     ):
         return False
-    decision = learner.from_log(shown.x, shown.label, propensity, identity, among=shown.among, complete=shown.complete)
-    learn_feedback(learner, decision, shown)
+    decision = learner.from_log(
+        round_.x, round_.label, propensity, identity, among=round_.among, complete=round_.complete
+    )
+    learn_feedback(learner, decision, round_)
     return True
 
 
-def learn_feedback(learner: Learner, decision: Decision, shown: Round) -> None:
+def learn_feedback(learner: Learner, decision: Decision, round_: Round) -> None:
     """Learn the feedback of a round on its label: the truth, the reward, or right and wrong."""
-    if shown.truth is not None:
-        learner.learn(decision, truth=shown.truth)
-    elif shown.reward is not None:
-        learner.learn(decision, reward=shown.reward)
+    if round_.truth is not None:
+        learner.learn(decision, truth=round_.truth)
+    elif round_.reward is not None:
+        learner.learn(decision, reward=round_.reward)
     else:
-        learner.learn(decision, shown.right)
+        learner.learn(decision, round_.right)

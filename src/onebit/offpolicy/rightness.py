@@ -61,15 +61,15 @@ def learn(params: Rightness, given: RuleInput, choice: Choice, revealed: int, st
     memory, work = given.memory, given.work
     classes, played = params.classes, choice.label
     softmax(given.scores, classes, work[1])
-    others = TINY  # summed, since 1 - p_a is rounded to 0 long before the others are
+    other_mass = TINY  # summed, since 1 - p_a is rounded to 0 long before the others are
     for label in range(classes):
         if label != played:
-            others += work[1, label]
+            other_mass += work[1, label]
     memory[LENGTHS] += given.sq_norm
     rate = 1.0 / math.sqrt(memory[LENGTHS] / (memory[LEARNT] + 1.0))
-    factor = given.reward - (1.0 - given.reward) * (work[1, played] / others)
+    factor = given.reward - (1.0 - given.reward) * (work[1, played] / other_mass)
     for label in range(classes):
-        gradient = factor * (others if label == played else -work[1, label])
+        gradient = factor * (other_mass if label == played else -work[1, label])
         step[label], step[classes + label] = rate * gradient, gradient * gradient
     return 1.0
 

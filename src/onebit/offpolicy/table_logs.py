@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from onebit.contract.installation import require
 from onebit.contract.validation import ClassName, checked_classes
 from onebit.data.candidate_sets import parse_names
 from onebit.data.delimited import CsvTable
 from onebit.data.labels import to_whole
 from onebit.data.reading import is_number_type, known_column
 from onebit.data.table_files import ParquetTable, TableFile, missing_texts, number_type, trim_numbers
-from onebit.data.user_files import require
 from onebit.errors import InputError, brief
 from onebit.offpolicy.log_files import Costs, Log
 from onebit.offpolicy.logged_rounds import Round
@@ -75,26 +75,27 @@ def table_log(
     path: Path, given: Mapping[str, Any], classes: Iterable[ClassName] | None, costs: Costs | None, complete: bool
 ) -> Log:
     """Return the log in a table; `given` maps roles to column names, None for the default."""
-    require("pyarrow", str(path))
-    import pyarrow as arrow
+    arrow = require("pyarrow", str(path))
 
     tables: list[TableFile]
-    about = None
+    metadata = None
     if path.is_dir() or path.suffix.lower() == ".parquet":
         files = [ParquetTable(file) for file in (sorted(path.glob("*.parquet")) if path.is_dir() else [path])]
         tables = [*files]
-        about = (files[-1].schema.metadata or {}).get(b"onebit")  # the last file knows all classes
+        metadata = (files[-1].schema.metadata or {}).get(b"onebit")  # the last file knows all classes
     else:
         tables = [CsvTable(path)]
     names = tables[-1].names
-    if about is not None and not any(given.values()) and costs is None:
+    if metadata is not None and not any(given.values()) and costs is None:
         try:
-            exported = json.loads(about)
+            exported = json.loads(metadata)
             own, is_text = checked_classes(exported["classes"]), exported["features"]["kind"] == "text"
         except (ValueError, KeyError, TypeError):
             own, is_text = (), False
         if not own or not set(EXPORTED) <= set(names):
-            raise InputError(f"{path} says that `onebit export` wrote it, and is none of its tables: name the columns")
+            raise InputError(
+                f"{path} claims to be written by `onebit export`, but lacks some of its columns: name the columns"
+            )
         return Log(str(path), lambda with_x: _read_exported(tables, len(own), with_x), own, is_text)
     columns = _find_columns(path, names, given, costs, complete)
     sample = tables[-1].sample()
@@ -106,7 +107,7 @@ def table_log(
         if not (is_number_type(kind) or arrow.types.is_nested(kind) or kind in texts):
             raise InputError(f"the column {brief(name)} of {path} holds {kind}, but x is made of numbers and texts")
     if len(kinds) > 1 and any(map(arrow.types.is_nested, kinds)):
-        raise InputError(f"a column of {path} that holds a whole x must be the only one of x")
+        raise InputError(f"a column of {path} that holds a whole x must be the only column of x")
     if columns.is_text and kinds[0] not in texts:
         raise InputError(f"the column {brief(columns.x[0])} of {path} holds no text")
     numbers = {name for name, kind in zip(columns.x, kinds, strict=True) if is_number_type(kind)}
@@ -118,32 +119,32 @@ def table_log(
 def _find_columns(
     path: Path, names: list[str], given: Mapping[str, Any], costs: Costs | None, complete: bool
 ) -> LogColumns:
-    chosen = {what: name for what, name in given.items() if name is not None}
-    if "x" in chosen and "text" in chosen:
-        raise InputError("x and text were both given: x is numbers and categories, or a text")
-    if isinstance(chosen.get("x"), str):
-        raise InputError(f"x is {brief(chosen['x'])}, but must be a list of columns: [{brief(chosen['x'])}]")
+    named = {role: name for role, name in given.items() if name is not None}
+    if "x" in named and "text" in named:
+        raise InputError("x and text were both given: x is either numbers and categories, or a text")
+    if isinstance(named.get("x"), str):
+        raise InputError(f"x is {brief(named['x'])}, but must be a list of columns: [{brief(named['x'])}]")
 
-    def column(what: str, needed: bool = False) -> str | None:
-        if what in chosen:
-            return known_column(path, names, str(chosen[what]), what)
-        usual = next((name for name in USUAL[what] if name in names), None)
+    def column(role: str, needed: bool = False) -> str | None:
+        if role in named:
+            return known_column(path, names, str(named[role]), role)
+        usual = next((name for name in USUAL[role] if name in names), None)
         if usual is None and needed:
-            either = " or ".join(map(repr, USUAL[what]))
-            raise InputError(f"{path} has no column {either}: name the one that says {MEANINGS[what]} with {what}")
+            usual_names = " or ".join(map(repr, USUAL[role]))
+            raise InputError(
+                f"{path} has no column {usual_names}: give the column that says {MEANINGS[role]} as {role}"
+            )
         return usual
 
-    x_names = [chosen["text"]] if "text" in chosen else chosen["x"] if "x" in chosen else [column("x", needed=True)]
-    x = [known_column(path, names, str(name), "of x") for name in x_names]
-    has_both = "right" not in chosen and set(USUAL["right"]) <= set(names)
+    x_names = [named["text"]] if "text" in named else named["x"] if "x" in named else [column("x", needed=True)]
+    x = [known_column(path, names, str(name), "part of x") for name in x_names]
+    has_both = "right" not in named and set(USUAL["right"]) <= set(names)
     if has_both and costs is not None:
-        raise InputError(
-            f"{path} has a column right and a column reward: name the one that the costs are of with right"
-        )
+        raise InputError(f"{path} has the columns right and reward: give the one that holds the costs as right")
     truth = column("truth")
     columns = LogColumns(
         x,
-        "text" in chosen,
+        "text" in named,
         action=str(column("action", needed=True)),
         right=column("right", needed=truth is None),
         reward="reward" if has_both else None,
@@ -157,7 +158,7 @@ def _find_columns(
     for name in columns.beside_x:
         if name in x:
             raise InputError(
-                f"the column {brief(name)} of {path} cannot be of x: it is what a learner must not see before it decides"
+                f"the column {brief(name)} of {path} cannot be part of x: a learner must not see it before it decides"
             )
     return columns
 
@@ -242,15 +243,15 @@ def _parse_round(number: int, row: Mapping[str, Any], columns: LogColumns, with_
 def _parse_answer(name: str, answer: Any, costs: Costs | None) -> tuple[bool | None, float | None]:
     """Return an answer as (right, None) or (None, reward); `name` is its column."""
     if not isinstance(answer, bool | int | float | Decimal):
-        raise InputError(f"{name} is {brief(answer)}, but must be true or false, 1 or 0, or a number between")
+        raise InputError(f"{name} is {brief(answer)}, but must be true or false, 1 or 0, or a number between them")
     if costs is not None:
         return costs.parse(float(answer))
     if answer in (0, 1):
         return bool(answer), None
     if not 0 <= answer <= 1:
         raise InputError(
-            f"{name} is {brief(answer)}, but must be from 0 to 1: of rewards from a to b say --costs=b,a or costs=(b, a), and of costs "
-            "what the best and the worst are"
+            f"{name} is {brief(answer)}, but must be from 0 to 1: for rewards from a to b give --costs=b,a or costs=(b, a), for costs "
+            "the best and the worst of them"
         )
     return None, float(answer)
 

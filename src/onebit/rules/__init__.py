@@ -28,7 +28,7 @@ _added: dict[str, Rule] = {}  # rules added to this process by `add_rule`
 @cache
 def registry() -> dict[str, Rule]:
     """Return every rule that onebit comes with by its command-line name, in alphabetical order."""
-    names = [f"{__name__}.{found.name}" for found in pkgutil.iter_modules(__path__)]
+    names = [f"{__name__}.{module.name}" for module in pkgutil.iter_modules(__path__)]
     names.append("onebit.auto.rule")  # imported by name, since it is in a package above this one
     rules = [importlib.import_module(name).RULE for name in names]
     return {rule.name: rule for rule in sorted(rules, key=lambda rule: str(rule.name))}
@@ -66,15 +66,20 @@ def add_rule(where: str) -> Rule:
     """
     path, colon, name = where.rpartition(":")
     if not colon or not path.endswith(".py") or not name:
-        raise InputError(f"a rule is given as file.py:NAME, and not as {brief(where)}")
-    rule = _rule_in(_module_of(Path(path)), name, path)
-    if rule.name in registry() or _added.setdefault(rule.name, rule) is not rule:
-        other = "one of onebit's" if rule.name in registry() else "another that was given"
-        raise InputError(f"the rule of {where} is called {brief(rule.name)}, as {other} is: give it another name")
+        raise InputError(f"expected a rule as file.py:NAME, got {brief(where)}")
+    rule = _find_rule(_import_file(Path(path)), name, path)
+    if rule.name in registry():
+        raise InputError(
+            f"the rule of {where} is called {brief(rule.name)}, like one of onebit's: give it another name"
+        )
+    if _added.setdefault(rule.name, rule) is not rule:
+        raise InputError(
+            f"the rule of {where} is called {brief(rule.name)}, like another added rule: give it another name"
+        )
     return rule
 
 
-def _module_of(path: Path) -> ModuleType:
+def _import_file(path: Path) -> ModuleType:
     """Import a file as a module; the same file is run only once."""
     if not path.is_file():
         raise InputError(f"there is no file {path}")
@@ -99,7 +104,7 @@ def _module_of(path: Path) -> ModuleType:
     return module
 
 
-def _rule_in(module: ModuleType, name: str, path: str) -> Rule:
+def _find_rule(module: ModuleType, name: str, path: str) -> Rule:
     rule = getattr(module, name, None)
     if rule is None:
         rules = [known for known, value in vars(module).items() if isinstance(value, Rule)]

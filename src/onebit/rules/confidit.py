@@ -55,22 +55,22 @@ class Confidit(NamedTuple):
     matrix: Matrices = Covariance.DIAGONAL
 
 
-def kept_in(params: Confidit, score: float) -> float:
+def project_score(params: Confidit, score: float) -> float:
     """Return the score, projected if the rule projects."""
     return min(1.0, max(-params.alpha, score)) if params.project == 1 else score
 
 
-def bounds(params: Confidit, scores: Vector, upper: Vector, kept: Vector) -> None:
+def write_bounds(params: Confidit, scores: Vector, upper: Vector, projected: Vector) -> None:
     """Write the upper confidence bounds, and the scores after projection."""
     for label in range(params.classes):
-        kept[label] = kept_in(params, scores[label])
-        upper[label] = kept[label] + math.sqrt(params.eta * scores[params.classes + label])
+        projected[label] = project_score(params, scores[label])
+        upper[label] = projected[label] + math.sqrt(params.eta * scores[params.classes + label])
 
 
 def decide(params: Confidit, given: RuleInput) -> Choice:
     """Play the label with the largest upper confidence bound."""
     work = given.work
-    bounds(params, given.scores, work[0], work[1])
+    write_bounds(params, given.scores, work[0], work[1])
     label = greedy_label(work[0], params.classes, given.draws)
     return Choice(label, greedy_label(work[1], params.classes, given.draws), 1.0, 0.0, 0.0)
 
@@ -78,21 +78,21 @@ def decide(params: Confidit, given: RuleInput) -> Choice:
 def overshoot(params: Confidit, scores: Vector, label: int) -> float:
     """Return how far the weights of a class must go back along P x to be projected."""
     score, variance = scores[label], scores[params.classes + label]
-    return (score - kept_in(params, score)) / variance if variance > 0.0 else 0.0
+    return (score - project_score(params, score)) / variance if variance > 0.0 else 0.0
 
 
-def move(params: Confidit, scores: Vector, label: int, target: float, step: Vector) -> None:
+def move_class(params: Confidit, scores: Vector, label: int, target: float, step: Vector) -> None:
     """Write the projection and the step of one class towards its target."""
     variance, back = scores[params.classes + label], overshoot(params, scores, label)
     if params.form == DiagonalForm.RESIDUAL:
-        step[label] = (target - kept_in(params, scores[label])) / (1.0 + variance) - back
+        step[label] = (target - project_score(params, scores[label])) / (1.0 + variance) - back
     else:
         step[label] = target - back
     step[params.classes + label] = 1.0
 
 
 def learn(params: Confidit, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
-    """Regress the label played on +1 or on the value for wrong; on one between for a reward between."""
+    """Regress the played label on +1 if right, on its value for wrong if not, and between for a reward."""
     wrong = -params.alpha
     if params.coin == 1:
         wrong = 1.0 if uniform(given.draws, OWN) < 0.5 * (1.0 - params.alpha) else -1.0
@@ -101,21 +101,21 @@ def learn(params: Confidit, given: RuleInput, choice: Choice, revealed: int, ste
     if params.projection == Projection.ALL:
         for label in range(params.classes):
             step[label] = -overshoot(params, given.scores, label)
-    move(params, given.scores, choice.label, target, step)
+    move_class(params, given.scores, choice.label, target, step)
     return 1.0
 
 
 def probabilities(params: Confidit, given: RuleInput, out: Vector) -> None:
     """Share the probability equally among the labels that tie for the largest upper bound."""
     work = given.work
-    bounds(params, given.scores, work[0], work[1])
+    write_bounds(params, given.scores, work[0], work[1])
     share_greedy(work[0], params.classes, 0.0, out)
 
 
 def teach(params: Confidit, given: RuleInput, label: int, step: Vector) -> float:
     """Regress every class, as the label is known."""
-    for other in range(params.classes):
-        move(params, given.scores, other, 1.0 if other == label else -params.alpha, step)
+    for head in range(params.classes):
+        move_class(params, given.scores, head, 1.0 if head == label else -params.alpha, step)
     return 1.0
 
 
@@ -126,15 +126,15 @@ def order(params: Confidit) -> Order:
 
 def belief(params: Confidit, memory: Vector, scores: Matrix) -> Matrix:
     """Return the probabilities of its model, (alpha + s)/(1 + alpha), from the scores after projection."""
-    kept = (
+    projected = (
         np.clip(scores[:, : params.classes], -params.alpha, 1.0) if params.project == 1 else scores[:, : params.classes]
     )
-    return nearest_distribution((params.alpha + kept) / (1.0 + params.alpha))
+    return nearest_distribution((params.alpha + projected) / (1.0 + params.alpha))
 
 
 def surety(params: Confidit, given: RuleInput, label: int) -> float:
     """Return the score of the label plus its lead over the best other, both after projection."""
-    bounds(params, given.scores, given.work[0], given.work[1])
+    write_bounds(params, given.scores, given.work[0], given.work[1])
     return margin_and_score(given.work[1], params.classes, label)
 
 

@@ -130,7 +130,7 @@ def gather(params: ConservativeOVA, scores: Vector, candidates: Labels, out: Vec
     else:
         for second in range(candidates.shape[0]):
             for first in range(second):
-                out[pair_of(first, second)] = scores[pair_of(candidates[first], candidates[second])]
+                out[pair_column(first, second)] = scores[pair_column(candidates[first], candidates[second])]
 
 
 def scatter(params: ConservativeOVA, step: Vector, candidates: Labels, out: Vector) -> None:
@@ -143,7 +143,7 @@ def scatter(params: ConservativeOVA, step: Vector, candidates: Labels, out: Vect
         fill(out, params.columns, 0.0)
         for second in range(candidates.shape[0]):
             for first in range(second):
-                out[pair_of(candidates[first], candidates[second])] = step[pair_of(first, second)]
+                out[pair_column(candidates[first], candidates[second])] = step[pair_column(first, second)]
 
 
 def heads(params: ConservativeOVA) -> int:
@@ -165,18 +165,18 @@ def distance(decoding: int, agreement: float) -> float:
     return 0.5 * (1.0 - sign_of(agreement))
 
 
-def pair_of(one: int, other: int) -> int:
+def pair_column(label: int, rival: int) -> int:
     """Return the column of a pair of classes."""
-    first, second = min(one, other), max(one, other)
+    first, second = min(label, rival), max(label, rival)
     return second * (second - 1) // 2 + first
 
 
-def side_of(label: int, other: int) -> float:
+def pair_side(label: int, rival: int) -> float:
     """Return the side on which a class wants the column of its pair with another.
 
     The first of the two wants it up, the second down.
     """
-    return 1.0 if label < other else -1.0
+    return 1.0 if label < rival else -1.0
 
 
 def decode(params: ConservativeOVA, given: RuleInput, first: int, apart: int) -> None:
@@ -191,14 +191,14 @@ def decode(params: ConservativeOVA, given: RuleInput, first: int, apart: int) ->
         # The zero entries of a code cost the same for every class and drop out.
         for label in range(first, params.classes, apart):
             total = 0.0
-            column = pair_of(0, label)  # the columns with this class second are contiguous
+            column = pair_column(0, label)  # the columns with this class second are contiguous
             for _ in range(label):
                 total += distance(params.decoding, -scores[column])
                 column += 1
             column += label
-            for other in range(label + 1, params.classes):
+            for rival in range(label + 1, params.classes):
                 total += distance(params.decoding, scores[column])
-                column += other
+                column += rival
             closeness[label] = -total
         return
     for label in range(first, params.classes, apart):
@@ -237,14 +237,14 @@ def sign_when_wrong(params: ConservativeOVA, given: RuleInput, label: int, colum
     if params.coding == Coding.ONE_VS_ALL:
         if column == label:
             return -1.0
-        return 1.0 if two_left(params, given) and params.wrong != WrongColumns.PLAYED else 0.0
+        return 1.0 if names_the_other(params, given) and params.wrong != WrongColumns.PLAYED else 0.0
     up, down, indifferent = False, False, False
     # If the right class need not be a candidate, it may be any other class.
     possible = params.classes if given.complete else (given.memory.shape[0] - OWN) // params.columns
     for index in range(possible):
-        other = class_at(given, index) if given.complete else index
-        if other != class_at(given, label):
-            entry = given.memory[OWN + other * params.columns + column]
+        rival = class_at(given, index) if given.complete else index
+        if rival != class_at(given, label):
+            entry = given.memory[OWN + rival * params.columns + column]
             up = up or entry > 0.0
             down = down or entry < 0.0
             indifferent = indifferent or entry == 0.0
@@ -253,8 +253,8 @@ def sign_when_wrong(params: ConservativeOVA, given: RuleInput, label: int, colum
     return 1.0 if up else -1.0
 
 
-def two_left(params: ConservativeOVA, given: RuleInput) -> bool:
-    """Return True if "not this class" names another one: there are two, and one of them is right."""
+def names_the_other(params: ConservativeOVA, given: RuleInput) -> bool:
+    """Return True if "not this class" names the other one: one of two candidates is right."""
     return params.classes == 2 and given.complete
 
 
@@ -279,12 +279,12 @@ def move_pairs(params: ConservativeOVA, given: RuleInput, label: int, right: boo
     With `wrong=strict`, a wrong answer moves no pair unless only two candidates are left.
     """
     fill(step, params.columns, 0.0)
-    if not right and params.wrong == WrongColumns.STRICT and not two_left(params, given):
+    if not right and params.wrong == WrongColumns.STRICT and not names_the_other(params, given):
         return
-    for other in range(params.classes):
-        if other != label:
-            column = pair_of(label, other)
-            sign = side_of(label, other) if right else -side_of(label, other)
+    for rival in range(params.classes):
+        if rival != label:
+            column = pair_column(label, rival)
+            sign = pair_side(label, rival) if right else -pair_side(label, rival)
             step[column] = binary_step(params.variant, params.aggressiveness, given.scores[column], sign, given.sq_norm)
 
 
@@ -315,7 +315,7 @@ def contrast(params: ConservativeOVA, memory: Vector, label: int, rival: int) ->
     Decoding by a matrix takes hinges, which are not a sum of scores.
     """
     if params.coding == Coding.ALL_PAIRS:
-        return ((pair_of(label, rival), side_of(label, rival)),)
+        return ((pair_column(label, rival), pair_side(label, rival)),)
     return class_contrast(params, memory, label, rival) if params.coding == Coding.ONE_VS_ALL else None
 
 

@@ -54,7 +54,7 @@ class EpsilonGreedy(NamedTuple):
 def prepare(params: EpsilonGreedy, options: Mapping[str, object]) -> tuple[EpsilonGreedy, tuple[float, ...]]:
     """Check the options: AdaGrad takes a diagonal only."""
     if params.model == Regression.LOGISTIC and params.matrix != Covariance.DIAGONAL:
-        raise InputError("the logistic model of epsilon-greedy has matrix='diagonal' and no other")
+        raise InputError("the logistic model of epsilon-greedy takes only matrix='diagonal'")
     return params, ()
 
 
@@ -78,8 +78,8 @@ def teach(params: EpsilonGreedy, given: RuleInput, label: int, step: Vector) -> 
     """Regress every class, as the label is known."""
     if params.model == Regression.RIDGE:
         return regress_taught(params, given, label, step)
-    for other in range(params.classes):
-        logistic_step(params, given.scores[other], 1.0 if other == label else 0.0, other, step)
+    for head in range(params.classes):
+        logistic_step(params, given.scores[head], 1.0 if head == label else 0.0, head, step)
     return 1.0
 
 

@@ -61,11 +61,13 @@ class Gaptron(NamedTuple):
     classes: int
     setting: Annotated[int, OneOf(FeedbackSetting, "bandit feedback, or full information")] = FeedbackSetting.BANDIT
     loss: Annotated[int, OneOf(Loss, "the surrogate loss")] = Loss.HINGE
-    rate: Annotated[float, Real("(0, 1e9]", "eta; none is set by theory", True)] = math.nan
-    exploration: Annotated[float, Real("[0, 1]", "gamma, the least exploration; none is set by theory", True)] = (
+    rate: Annotated[float, Real("(0, 1e9]", "eta; set by theory if not given", True)] = math.nan
+    exploration: Annotated[float, Real("[0, 1]", "gamma, the least exploration; set by theory if not given", True)] = (
         math.nan
     )
-    radius: Annotated[float, Real("(0, inf)", "D, the ball that W is kept in; none is no ball", True)] = math.nan
+    radius: Annotated[
+        float, Real("(0, inf)", "D, the radius of the ball that W is kept in; no ball if not given", True)
+    ] = math.nan
     max_norm: Annotated[float, Real("(0, inf)", "X, the longest x; longer ones are refused", True)] = math.nan
     horizon: Annotated[float, Real("[1, inf)", "T, the number of rounds that theory plans for", True)] = math.nan
 
@@ -90,7 +92,7 @@ def prepare(params: Gaptron, options: Mapping[str, object]) -> tuple[Gaptron, tu
 
 
 def plan(options: Mapping[str, object], rounds: int, longest: float) -> Mapping[str, object]:
-    """Return what theory needs and only a run knows; the radius, which nobody knows, is 1 by default."""
+    """Return the options of theory that the run determines; the radius, which is unknown, is set to 1."""
     if options.get("rate") is not None and options.get("exploration") is not None:
         return {}
     known = {"horizon": rounds, "max_norm": longest}
@@ -153,11 +155,11 @@ def gap(params: Gaptron, scores: Vector, ahead: float, work: Vector) -> float:
         return (1.0 - min(1.0, ahead)) ** 2
     softmax(scores, params.classes, work)
     best = highest(work, params.classes)
-    others = 0.0  # 1 - the largest, by summing the small numbers instead of subtracting
+    other_mass = 0.0  # 1 - the largest, by summing the small numbers instead of subtracting
     for label in range(params.classes):
         if label != best:
-            others += work[label]
-    return others if work[best] >= 0.5 else 1.0
+            other_mass += work[label]
+    return other_mass if work[best] >= 0.5 else 1.0
 
 
 def decide(params: Gaptron, given: RuleInput) -> Choice:
@@ -182,15 +184,15 @@ def gradient(params: Gaptron, scores: Vector, label: int, greedy: int, ahead: fl
         step[label] += rate / math.log(2.0)
         return
     fill(step, params.classes, 0.0)
-    other = rival(scores, params.classes, label)
-    margin = scores[label] - scores[other]
+    rival_label = rival(scores, params.classes, label)
+    margin = scores[label] - scores[rival_label]
     if params.loss == Loss.HINGE:
         settled = greedy == label and ahead > 1.0 / params.classes
         slope = 0.0 if settled or margin >= 1.0 else 1.0
     else:
         slope = 2.0 if margin <= 0.0 else 2.0 * max(0.0, 1.0 - margin)
     step[label] = rate * slope
-    step[other] = -rate * slope
+    step[rival_label] = -rate * slope
 
 
 def project(params: Gaptron, given: RuleInput, step: Vector) -> float:

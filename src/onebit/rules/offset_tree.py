@@ -36,14 +36,14 @@ GENERAL_EXPLORATION = 0.03  # the best of those tried for the weighted general t
 
 
 class TreeKind(IntEnum):
-    """Whether the tree assumes that some tree is always right."""
+    """The assumption about the data: realizable if some tree is always right."""
 
     REALIZABLE = 0
     GENERAL = 1
 
 
 class Stop(IntEnum):
-    """Where the climb stops."""
+    """The node at which the climb from the played leaf stops."""
 
     NONE = 0
     AFTER = 1
@@ -68,7 +68,7 @@ class OffsetTree(NamedTuple):
     variant: Annotated[int, OneOf(Variant, "how the aggressiveness limits a step")] = Variant.PA_I
     aggressiveness: Annotated[float, Real("(0, inf)", "C, the largest step of PA-I, the damping of PA-II")] = 0.01
     exploration: Annotated[
-        float, Real("(0, 1]", "the probability of exploring; none is t^-1/2 (realizable) or 0.03 (general)", True)
+        float, Real("(0, 1]", "the probability of exploring; if not given, t^-1/2 (realizable) or 0.03 (general)", True)
     ] = math.nan
 
 
@@ -77,8 +77,8 @@ def prepare(params: OffsetTree, options: Mapping[str, object]) -> tuple[OffsetTr
     weighted = params.kind == TreeKind.GENERAL and params.weighting == Weighting.WEIGHTED
     if weighted and params.variant == Variant.PA:
         raise InputError(
-            "the general tree multiplies C by its importance weights, and the variant PA has no C: give variant PA-I or PA-II, or "
-            "weighting=costing; without weights it is kind=realizable with an exploration"
+            "the general tree multiplies C by its importance weights, but the variant PA has no C: give variant PA-I or PA-II, or "
+            "weighting=costing; kind=realizable with an exploration has no weights"
         )
     return params, ()
 
@@ -111,12 +111,12 @@ def side_of(node: int) -> float:
     return 1.0 if node % 2 == 0 else -1.0
 
 
-def leads(given: RuleInput, node: int, classes: int) -> bool:
+def leads_to_candidate(given: RuleInput, node: int, classes: int) -> bool:
     """Return True if a class that can be played is at or below a node."""
     if given.candidates.shape[0] == 0:
         return True
-    for place in range(given.candidates.shape[0]):
-        below = leaf_of(int(given.candidates[place]), classes)
+    for index in range(given.candidates.shape[0]):
+        below = leaf_of(int(given.candidates[index]), classes)
         while below > node:
             below = (below - 1) // 2
         if below == node:
@@ -146,7 +146,7 @@ def decide(params: OffsetTree, given: RuleInput) -> Choice:
         if given.scores[node] == 0.0:
             to_the_right = uniform(given.draws, OWN + node) < 0.5
         node = 2 * node + (2 if to_the_right else 1)
-        if not leads(given, node, params.classes):
+        if not leads_to_candidate(given, node, params.classes):
             node = sibling_of(node)
     greedy = label_at(node)
     if given.candidates.shape[0] > 0:
@@ -171,9 +171,9 @@ def learn(params: OffsetTree, given: RuleInput, choice: Choice, revealed: int, s
                 return 1.0
     node = leaf_of(class_at(given, choice.label), params.classes)
     while node > 0:
-        side, chooses = side_of(node), leads(given, sibling_of(node), params.classes)
+        side, has_choice = side_of(node), leads_to_candidate(given, sibling_of(node), params.classes)
         node = (node - 1) // 2
-        if not chooses:
+        if not has_choice:
             continue
         target = side if right else -side
         step[node] = binary_step(params.variant, aggressiveness, scores[node], target, given.sq_norm)
@@ -190,18 +190,18 @@ def probabilities(params: OffsetTree, given: RuleInput, out: Vector) -> None:
     """Write the probabilities: the tree's, halved at nodes without a preference, mixed with exploration."""
     exploration, count = exploration_now(params, given.memory), count_playable(given, params.classes)
     for label in range(count):
-        wins = 1.0
+        chance = 1.0
         node = leaf_of(class_at(given, label), params.classes)
         while node > 0:
-            side, chooses = side_of(node), leads(given, sibling_of(node), params.classes)
+            side, has_choice = side_of(node), leads_to_candidate(given, sibling_of(node), params.classes)
             node = (node - 1) // 2
-            if not chooses:
+            if not has_choice:
                 continue
             if given.scores[node] == 0.0:
-                wins *= 0.5
+                chance *= 0.5
             elif side * given.scores[node] < 0.0:
-                wins = 0.0
-        out[label] = (1.0 - exploration) * wins + exploration / count
+                chance = 0.0
+        out[label] = (1.0 - exploration) * chance + exploration / count
 
 
 def teach(params: OffsetTree, given: RuleInput, label: int, step: Vector) -> float:
@@ -209,9 +209,9 @@ def teach(params: OffsetTree, given: RuleInput, label: int, step: Vector) -> flo
     fill(step, params.classes - 1, 0.0)
     node = leaf_of(class_at(given, label), params.classes)
     while node > 0:
-        side, chooses = side_of(node), leads(given, sibling_of(node), params.classes)
+        side, has_choice = side_of(node), leads_to_candidate(given, sibling_of(node), params.classes)
         node = (node - 1) // 2
-        if chooses:
+        if has_choice:
             step[node] = binary_step(params.variant, params.aggressiveness, given.scores[node], side, given.sq_norm)
     return 1.0
 
@@ -220,21 +220,21 @@ def surety(params: OffsetTree, given: RuleInput, label: int) -> float:
     """Return the smallest margin on the path to the label's leaf, over nodes with a choice; else 0."""
     least, node = math.inf, leaf_of(class_at(given, label), params.classes)
     while node > 0:
-        side, chooses = side_of(node), leads(given, sibling_of(node), params.classes)
+        side, has_choice = side_of(node), leads_to_candidate(given, sibling_of(node), params.classes)
         node = (node - 1) // 2
-        if chooses:
+        if has_choice:
             least = min(least, side * given.scores[node])
     return least if least < math.inf else 0.0
 
 
 def contrast(params: OffsetTree, memory: Vector, label: int, rival: int) -> Contrast:
     """Return the score of the node where the paths to both classes part, towards the first class."""
-    node, other, side = leaf_of(label, params.classes), leaf_of(rival, params.classes), 0.0
-    while node != other:
-        if node > other:  # then `node` is not an ancestor of `other`
+    node, rival_node, side = leaf_of(label, params.classes), leaf_of(rival, params.classes), 0.0
+    while node != rival_node:
+        if node > rival_node:  # then `node` is not an ancestor of `rival_node`
             node, side = (node - 1) // 2, side_of(node)
         else:
-            other = (other - 1) // 2
+            rival_node = (rival_node - 1) // 2
     return ((node, side),)
 
 

@@ -52,7 +52,7 @@ class PolicyGradient(NamedTuple):
     classes: int
     rewards: Annotated[int, OneOf(Rewards, "right and wrong are worth K - 1 and -1, or 1 and 0")] = Rewards.CENTRED
     rate: Annotated[
-        float, Real("(0, 1e9]", "eta, the length of a step; none is 0.2 (centred) or 0.1 (plain)", True)
+        float, Real("(0, 1e9]", "eta, the length of a step; 0.2 (centred) or 0.1 (plain) if not given", True)
     ] = math.nan
     decay: Annotated[float, Real("[0, inf)", "lambda, how fast weights shrink; rate times decay is below 1")] = 0.0
     baseline: Annotated[int, Flag("whether the running mean of the feedback is subtracted")] = 0
@@ -104,8 +104,8 @@ def probabilities(params: PolicyGradient, given: RuleInput, out: Vector) -> None
 def teach(params: PolicyGradient, given: RuleInput, label: int, step: Vector) -> float:
     """Take a step along the gradient of the known label's log-probability."""
     softmax(given.scores, params.classes, given.work[0])
-    for other in range(params.classes):
-        step[other] = -params.rate * given.work[0][other]
+    for head in range(params.classes):
+        step[head] = -params.rate * given.work[0][head]
     step[label] += params.rate
     return 1.0 - params.rate * params.decay
 

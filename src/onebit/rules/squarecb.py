@@ -32,24 +32,24 @@ class SquareCB(NamedTuple):
     matrix: Matrices = Covariance.DIAGONAL
 
 
-def inverse_gap(params: SquareCB, given: RuleInput, best: int, out: Vector) -> None:
+def write_inverse_gaps(params: SquareCB, given: RuleInput, best: int, out: Vector) -> None:
     """Write the probability of every label, taking `best` as the best one."""
     scores = given.scores
     factor = params.gamma_scale * math.sqrt(given.memory[LEARNT] + 1.0)
     top = min(1.0, max(0.0, scores[best]))
-    rest = 1.0
+    remainder = 1.0
     for label in range(params.classes):
         if label != best:
             out[label] = 1.0 / (params.classes + factor * (top - min(1.0, max(0.0, scores[label]))))
-            rest -= out[label]
-    out[best] = rest
+            remainder -= out[label]
+    out[best] = remainder
 
 
 def decide(params: SquareCB, given: RuleInput) -> Choice:
     """Draw a label by the inverse gaps."""
     work = given.work
     best = greedy_label(given.scores, params.classes, given.draws)
-    inverse_gap(params, given, best, work[0])
+    write_inverse_gaps(params, given, best, work[0])
     label = sampled_label(work[0], params.classes, given.draws)
     return Choice(label, best, work[0, label], 0.0, 0.0)
 
@@ -62,7 +62,7 @@ def probabilities(params: SquareCB, given: RuleInput, out: Vector) -> None:
     fill(out, params.classes, 0.0)
     for best in range(params.classes):
         if scores[best] >= least:
-            inverse_gap(params, given, best, given.work[0])
+            write_inverse_gaps(params, given, best, given.work[0])
             for label in range(params.classes):
                 out[label] += given.work[0, label] / tied
 

@@ -6,7 +6,6 @@ thresholds, and must be at least the margin.
 
 from __future__ import annotations
 
-import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.contract.installation import install_command
+from onebit.contract.installation import require
 from onebit.contract.options import Options
-from onebit.errors import InputError, MissingExtraError, OnebitError
+from onebit.errors import InputError, OnebitError
 from onebit.features.features import Features
 from onebit.features.rows import squared_lengths
 from onebit.spaces.kernels import LINEAR, Kernel
@@ -34,10 +33,7 @@ Labels = NDArray[np.int64]
 
 def import_extra(module: str) -> Any:
     """Import a module of the extra `theory`; raise MissingExtraError if it is not installed."""
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        raise MissingExtraError(f"margins need {module.partition('.')[0]}: {install_command('theory')}") from None
+    return require(module, "a margin", "theory")
 
 
 def append_ones(table: Any) -> Any:

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from onebit.contract.installation import install_command
-from onebit.errors import InputError, MissingExtraError, brief, nearest
+from onebit.contract.installation import require
+from onebit.errors import InputError, brief, nearest
 from onebit.experiments.report import Band, Curves, Figure, HeatMap, Page, Regions, Scatter, style
 
 if TYPE_CHECKING:
@@ -35,10 +35,8 @@ def figure(part: Figure, measure: str = "played", *, looks: Looks | None = None)
     >>> figure(curves).axes[0].get_xlabel()
     'rounds'
     """
-    try:
-        from matplotlib.figure import Figure as Drawing
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(f"figures need Matplotlib: {install_command('experiments')}") from error
+    require("matplotlib.figure", "a figure")
+    from matplotlib.figure import Figure as Drawing
 
     drawing = Drawing(figsize=(7.2, 4.2), layout="constrained", facecolor="white")
     drawing.get_layout_engine().set(w_pad=0.1, h_pad=0.1)  # type: ignore[union-attr, call-arg]

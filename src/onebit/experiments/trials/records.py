@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.contract.installation import install_command
+from onebit.contract.installation import require
 from onebit.engine.compile import code_mark
-from onebit.errors import InputError, MissingExtraError
+from onebit.errors import InputError
 from onebit.experiments.trials import Outcome, Trial
 from onebit.experiments.trials.cost import describe_platform
 
@@ -247,10 +247,9 @@ def frame(source: str | Path | list[Record]) -> pandas.DataFrame:
 
     Parameters have columns `params.NAME`, stream properties `stream.NAME`; the curve stays a dict.
     """
-    try:
-        import pandas
-    except ModuleNotFoundError:
-        raise MissingExtraError(f"a frame needs pandas: {install_command('experiments')}") from None
+    require("pandas", "a frame")
+    import pandas
+
     if not isinstance(source, list):
         path = Path(source) / FILE
         if not path.is_file():

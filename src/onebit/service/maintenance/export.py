@@ -13,9 +13,9 @@ from typing import Any, BinaryIO, NamedTuple, get_type_hints
 
 import orjson
 
-from onebit.contract.installation import install_command
+from onebit.contract.installation import require
 from onebit.contract.validation import ClassName
-from onebit.errors import InputError, MissingExtraError
+from onebit.errors import InputError
 from onebit.features.named import list_words
 from onebit.service.inputs import X
 from onebit.service.store.queries import DecisionRecord
@@ -162,10 +162,9 @@ def rows_in_parquet(path: Path) -> set[int]:
 
 
 def _parquet() -> Any:
-    try:
-        from pyarrow import parquet
-    except ImportError:
-        raise MissingExtraError(f"Parquet needs pyarrow: {install_command('experiments')}") from None
+    require("pyarrow", "Parquet")
+    from pyarrow import parquet
+
     return parquet
 
 

@@ -172,7 +172,7 @@ def test_where_ray_does_not_start_it_says_so(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_without_ray_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(OnebitError, match=re.escape(f"Ray is not installed here: {install_command('ray')}")):
+    with pytest.raises(OnebitError, match=re.escape(f"running on Ray needs ray: {install_command('ray')}")):
         make_executor("ray")
 
 

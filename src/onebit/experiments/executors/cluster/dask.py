@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
-from onebit.contract.installation import install_command
+from onebit.contract.installation import require
 from onebit.engine.processes import cores
-from onebit.errors import MissingExtraError, NetworkError
+from onebit.errors import NetworkError
 from onebit.experiments.executors.cluster import CONNECT_S, WAIT_S, ClusterExecutor, WorkerLostError, require_server
 from onebit.experiments.executors.cluster.worker import PackedValue, end_run, run_batch
 from onebit.experiments.trials.cost import format_count
@@ -19,10 +19,7 @@ SENDS = 5  # attempts to send data, as workers may be lost meanwhile
 
 def dask_executor(address: str | None) -> ClusterExecutor:
     """Return an executor on the Dask scheduler at `host:port`, or on threads of this process if None."""
-    try:
-        import distributed
-    except ModuleNotFoundError:
-        raise MissingExtraError(f"Dask is not installed here: {install_command('dask')}") from None
+    distributed = require("distributed", "running on Dask", "dask")
     if address is None:  # threads share the data and do not receive Ctrl-C
         options = {"n_workers": 1, "threads_per_worker": cores(), "memory_limit": 0, "dashboard_address": "127.0.0.1:0"}
         return DaskExecutor(distributed.Client(processes=False, set_as_default=False, **options), "on this machine")

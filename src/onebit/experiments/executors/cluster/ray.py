@@ -10,8 +10,8 @@ from contextlib import chdir, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from onebit.contract.installation import install_command
-from onebit.errors import InputError, MissingExtraError, NetworkError, brief, clean_lines
+from onebit.contract.installation import require
+from onebit.errors import InputError, NetworkError, brief, clean_lines
 from onebit.experiments.executors.cluster import WAIT_S, ClusterExecutor, WorkerLostError, require_server
 from onebit.experiments.executors.cluster.worker import PackedValue, run_batch
 from onebit.experiments.trials.cost import format_count
@@ -26,10 +26,7 @@ def ray_executor(address: str | None) -> ClusterExecutor:
     Without an address, use the cluster that this machine belongs to, or start one on its cores.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # otherwise Ray reports every start to its makers
-    try:
-        import ray
-    except ModuleNotFoundError:
-        raise MissingExtraError(f"Ray is not installed here: {install_command('ray')}") from None
+    ray = require("ray", "running on Ray", "ray")
     if ray.is_initialized():  # the user has connected, and disconnects
         if address is not None:
             raise InputError("this process has joined a Ray cluster already: say on='ray', or ray.shutdown() before")
