@@ -47,7 +47,7 @@ BAD = {
     "one of many columns": (["run", "wide.csv", "--drop", "zz"], ", c048, c049 and 951 more\n"),
     "results in a file": (
         ["compare", "table.csv", "--out", "table.csv"],
-        "onebit: the results cannot be written to table.csv: it is a file, and not a folder\n",
+        "onebit: the results cannot be written to table.csv: it is a file, not a folder\n",
     ),
     "tokens of no folder": (["token", "list", "--data", "other"], "onebit: there is no other, so there are no tokens"),
     "a token of no folder": (["token", "revoke", "x", "--data", "other"], "onebit: there is no other, so there are no"),
@@ -56,7 +56,7 @@ BAD = {
     "an empty folder to check": (["check", "folder"], "onebit: folder is not a folder of `onebit serve`: there is no"),
     "no theorem": (
         ["bounds", "bpa", "table.csv"],
-        "onebit: the papers give no bound for bpa, but for bandit-perceptron",
+        "onebit: the papers give no bound for bpa; they give bounds for bandit-perceptron",
     ),
 }
 

@@ -313,7 +313,7 @@ def test_the_same_command_again_runs_nothing_and_says_the_same(call: Call) -> No
     first, after = out.splitlines(), again[1].splitlines()
     assert (after[:-2], after[-1]) == (first[: len(after) - 2], first[-1])
     assert " rounds a second" in out
-    assert after[-2] == "no new runs; 11 runs were there already"
+    assert after[-2] == "no new runs; 11 runs existed already"
     assert Path("onebit-results/sweep-bpa-synsep9", FILE).read_bytes() == before
 
 

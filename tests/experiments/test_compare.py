@@ -259,7 +259,7 @@ def test_the_page_has_a_table_curves_and_how_it_came_about() -> None:
 
 
 def test_a_page_says_where_orders_are_the_same_in_every_run() -> None:
-    words = "intervals show the learners' own chance alone"
+    words = "intervals show only the randomness of the learners"
     same = onebit.compare((X, Y), ["bpa"], runs=2, order="file").page()
     mixed = onebit.compare((X, Y), ["bpa"], runs=2).page()
     assert words.replace("'", "&#x27;") in page_html(same)
@@ -287,7 +287,7 @@ BAD: list[tuple[str, dict[str, Any], list[str]]] = [
     ("none", {"learners": []}, ["at least one learner"]),
     ("no data", {"data": []}, ["at least one data set"]),
     ("no labels", {"data": X}, ["labels"]),
-    ("learner", {"learners": [onebit.Learner("bpa", classes=5)]}, ["anew"]),
+    ("learner", {"learners": [onebit.Learner("bpa", classes=5)]}, ["from scratch"]),
     ("learner of no kind", {"learners": [5]}, ["5"]),
     ("runs", {"runs": 0}, ["runs is 0"]),
     ("seed", {"seed": -1}, ["seed is -1"]),

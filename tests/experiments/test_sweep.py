@@ -17,7 +17,7 @@ from onebit.experiments.drawing import draw_sweep
 from onebit.experiments.grid import MOST_SETTINGS, Grid, parse_axis, parse_value
 from onebit.experiments.report import Curves, HeatMap
 from onebit.experiments.report.html import page_html
-from onebit.experiments.sweep import FRESH, Sweep
+from onebit.experiments.sweep import FRESH_SEED_OFFSET, Sweep
 from onebit.experiments.trials.records import FILE
 
 X, Y = rows(60)
@@ -128,7 +128,7 @@ BAD: list[tuple[str, dict[str, Any], list[str]]] = [
         ["160,000", f"{MOST_SETTINGS:,}"],
     ),
     ("unknown learner", {"learner": "bandtron"}, ["'bandtron'", "'banditron'"]),
-    ("a learner", {"learner": onebit.Learner("bpa", classes=9)}, ["anew"]),
+    ("a learner", {"learner": onebit.Learner("bpa", classes=9)}, ["from scratch"]),
     ("unknown data", {"X": "synsep1"}, ["'synsep1'", "'synsep10'"]),
     ("runs", {"runs": 0}, ["runs is 0"]),
     ("fresh runs", {"fresh_runs": 0}, ["fresh_runs is 0"]),
@@ -179,10 +179,10 @@ def test_the_lowest_tuning_error_is_chosen_and_run_on_fresh_streams() -> None:
     assert tuned.error.mean == min(errors)
     assert found.best == {"aggressiveness": found.grid.points[found.chosen][0]}
     assert [seeds_of(one) for one in found.summaries] == [[5, 6]] * 4
-    assert seeds_of(found.fresh) == [5 + FRESH, 6 + FRESH, 7 + FRESH]
+    assert seeds_of(found.fresh) == [5 + FRESH_SEED_OFFSET, 6 + FRESH_SEED_OFFSET, 7 + FRESH_SEED_OFFSET]
     assert set(seeds_of(found.fresh)).isdisjoint(seeds_of(tuned))
     assert found.best is not None
-    again = onebit.run("bpa", "synsep9", rounds=300, runs=3, seed=5 + FRESH, **found.best)
+    again = onebit.run("bpa", "synsep9", rounds=300, runs=3, seed=5 + FRESH_SEED_OFFSET, **found.best)
     assert found.fresh.errors.tolist() == again.errors.tolist()
     assert found.fresh.error == again.error_interval
 
@@ -229,14 +229,14 @@ def test_the_page_says_how_the_choice_was_made() -> None:
         "4 settings",
         "2 tuning runs",
         "3 fresh streams",
-        f"seeds from {5 + FRESH}",
-        "rows drawn afresh",
+        f"seeds from {5 + FRESH_SEED_OFFSET}",
+        "newly drawn rows",
         "Chosen:",
     ):
         assert words in html
     assert found.fresh is not None
     assert f"{100 * found.fresh.error.mean:.2f}" in html
-    assert "fresh orders of the same rows" in page_html(swept(X=X, y=Y).page())
+    assert "new orders of the same rows" in page_html(swept(X=X, y=Y).page())
     assert "order of the file" in page_html(swept(X=X, y=Y, order="file").page())
 
 
@@ -400,11 +400,13 @@ def test_a_wider_grid_runs_only_what_is_new(tmp_path: Path) -> None:
     after = (tmp_path / FILE).read_bytes()
     assert after.startswith(before)
     added = [json.loads(line) for line in after[len(before) :].splitlines()]
-    assert {row["options"]["aggressiveness"] for row in added if row["seed"] < FRESH} == {0.01}
+    assert {row["options"]["aggressiveness"] for row in added if row["seed"] < FRESH_SEED_OFFSET} == {0.01}
 
 
 def test_a_grid_that_is_no_dict_is_refused() -> None:
-    with pytest.raises(onebit.InputError, match=r"^grid is \[1\], but must be a dict: the values of each parameter"):
+    with pytest.raises(
+        onebit.InputError, match=r"^grid is \[1\], but must be a dict from the name of each parameter to its values"
+    ):
         onebit.sweep("bpa", "synsep9", grid=[1])  # type: ignore[arg-type]
 
 

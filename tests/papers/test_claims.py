@@ -9,8 +9,8 @@ import pytest
 import onebit
 from onebit.checks.examples import refused
 from onebit.experiments.statistics import MeanEstimate
-from onebit.papers import read_paper
-from onebit.papers.errors import points
+from onebit.papers import parse_paper
+from onebit.papers.errors import format_points
 from onebit.papers.reproduce import reproduce
 from onebit.papers.verdicts import Status, judge_between
 
@@ -65,17 +65,17 @@ def _nothing_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def verdicts(monkeypatch: pytest.MonkeyPatch, text: str) -> list[tuple[str, str, str, str]]:
-    monkeypatch.setattr("onebit.papers.reproduce.paper_named", lambda name: read_paper("mine2026", PAPER + text))
+    monkeypatch.setattr("onebit.papers.reproduce.load_paper", lambda name: parse_paper("mine2026", PAPER + text))
     found = reproduce("mine2026", ["claims"], on="threads")
     return [(one.data, one.published, one.verdict, one.why) for one in found.verdicts]
 
 
 def test_the_item_has_what_it_is_like_and_runs_only_what_its_claims_are_on(monkeypatch: pytest.MonkeyPatch) -> None:
     text = CLAIM + 'lower = "full"\nhigher = "bandit"\ndata = ["easy"]\n'
-    paper = read_paper("mine2026", PAPER + text)
+    paper = parse_paper("mine2026", PAPER + text)
     table, claims = paper.items
     assert (claims.data, claims.learners, claims.runs, claims.rounds) == (table.data, table.learners, 3, 400)
-    monkeypatch.setattr("onebit.papers.reproduce.paper_named", lambda name: paper)
+    monkeypatch.setattr("onebit.papers.reproduce.load_paper", lambda name: paper)
     found = reproduce("mine2026", ["claims"], on="threads")
     assert found.cost.rounds == 2 * 3 * 400
     assert [one.verdict for one in found.verdicts] == [Status.REPRODUCED]
@@ -139,7 +139,7 @@ def test_what_an_interval_says() -> None:
     ]
     alone = MeanEstimate(9.5, math.nan, math.nan)
     assert judge_between(alone, 0.0, 10.0) == judge_between(alone, 0.0, 9.0) == Status.UNDECIDED
-    assert points(MeanEstimate(0.0123, 0.01, 0.0146)) == "+1.23 ± 0.23 points"
+    assert format_points(MeanEstimate(0.0123, 0.01, 0.0146)) == "+1.23 ± 0.23 points"
 
 
 @pytest.mark.parametrize(
@@ -155,4 +155,4 @@ def test_what_an_interval_says() -> None:
 )
 def test_a_claim_on_what_is_not_there_is_refused(text: str, words: str) -> None:
     base = PAPER.replace('like = "table1"\n', "") if text.startswith("like") else PAPER
-    assert words in refused(lambda: read_paper("mine2026", base + text))
+    assert words in refused(lambda: parse_paper("mine2026", base + text))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from onebit.papers import paper_named, paper_names
+from onebit.papers import load_paper, paper_names
 from onebit.version import VERSION
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "reproduction.md"
@@ -28,8 +28,8 @@ def test_the_page_was_measured_with_this_release() -> None:
 def test_the_page_has_every_item_and_all_that_the_papers_state() -> None:
     text = PAGE.read_text(encoding="utf-8")
     for name in paper_names():
-        paper = paper_named(name)
-        for item in paper.chosen([]):
+        paper = load_paper(name)
+        for item in paper.choose_items([]):
             assert f"\n### {item.title}\n" in text, AGAIN
         for one in paper.results:
             assert f"\n| {one.what} | {one.says} | " in text, AGAIN
@@ -37,4 +37,4 @@ def test_the_page_has_every_item_and_all_that_the_papers_state() -> None:
 
 def test_nothing_is_to_come() -> None:
     for name in paper_names():
-        assert [one.what for one in paper_named(name).results if one.why.startswith("To come")] == []
+        assert [one.what for one in load_paper(name).results if one.why.startswith("To come")] == []

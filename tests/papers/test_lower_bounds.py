@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 import onebit
-from onebit.experiments.executors.gpu import why_not
+from onebit.experiments.executors.gpu import find_obstacle
 from onebit.experiments.report import Scatter, Table
 from onebit.experiments.trials import Trial
-from onebit.papers import read_paper
+from onebit.papers import parse_paper
 from onebit.papers.bounds import AdversaryMeasurement, AdversaryPlan
 from onebit.papers.pictures import SeparabilityMeasurement
 from onebit.papers.plans import PaperStreams
@@ -69,7 +69,7 @@ separable = "weak"
 def _mine(monkeypatch: pytest.MonkeyPatch) -> None:
     few = {name: rule_named(name) for name in ("banditron", "perceptron")}
     monkeypatch.setattr("onebit.papers.bounds.chosen_rules", lambda: few)
-    monkeypatch.setattr("onebit.papers.reproduce.paper_named", lambda name: read_paper("mine2026", PAPER))
+    monkeypatch.setattr("onebit.papers.reproduce.load_paper", lambda name: parse_paper("mine2026", PAPER))
 
 
 def test_every_learner_plays_against_the_adversaries_of_its_feedback(
@@ -88,7 +88,7 @@ def test_every_learner_plays_against_the_adversaries_of_its_feedback(
     def refused(*arguments: Any, **named: Any) -> Any:
         raise AssertionError("it plays while it shows")
 
-    monkeypatch.setattr(AdversaryMeasurement, "take", refused)
+    monkeypatch.setattr(AdversaryMeasurement, "measure", refused)
     again = reproduce("mine2026", ["lower"], out=tmp_path, on="threads")
     assert again.cost.found == 9
     assert [one.to_dict() for one in again.verdicts] == [one.to_dict() for one in found.verdicts]
@@ -98,7 +98,7 @@ def test_a_learner_that_gets_away_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     def spared(self: AdversaryMeasurement, learner: Any, trial: Trial) -> dict[str, Any]:
         return {"mistakes": self.adversary.rounds - (trial.entry.rule.name == "perceptron"), "margin": 1.0}
 
-    monkeypatch.setattr(AdversaryMeasurement, "take", spared)
+    monkeypatch.setattr(AdversaryMeasurement, "measure", spared)
     found = reproduce("mine2026", ["lower"], on="threads")
     assert [(one.verdict, one.why) for one in found.verdicts] == [
         (Status.DIFFERS, "fewer were made by perceptron"),
@@ -110,14 +110,14 @@ def test_runs_that_failed_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(self: AdversaryMeasurement, learner: Any, trial: Trial) -> dict[str, Any]:
         raise onebit.OnebitError("no game")
 
-    monkeypatch.setattr(AdversaryMeasurement, "take", fails)
+    monkeypatch.setattr(AdversaryMeasurement, "measure", fails)
     found = reproduce("mine2026", ["lower"], on="threads")
     assert {one.verdict for one in found.verdicts} == {Status.FAILED}
 
 
 def test_a_gpu_leaves_them_to_threads() -> None:
-    plan = AdversaryPlan(read_paper("mine2026", PAPER).items[0], PaperStreams(None), quick=False)
-    assert why_not(plan.trials()[0]) == "what an adversary forces on it is measured"
+    plan = AdversaryPlan(parse_paper("mine2026", PAPER).items[0], PaperStreams(None), quick=False)
+    assert find_obstacle(plan.trials()[0]) == "what an adversary forces on it is measured"
 
 
 def test_sets_are_separable_as_they_are_said_to_be_and_not_more_strictly(tmp_path: Path) -> None:

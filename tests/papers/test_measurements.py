@@ -16,14 +16,14 @@ import pytest
 
 import onebit
 from onebit.cli import main
-from onebit.experiments.executors.gpu import why_not
+from onebit.experiments.executors.gpu import find_obstacle
 from onebit.experiments.report import Curves, Regions
 from onebit.experiments.run import Stopped
 from onebit.experiments.trials import Trial, choose_marks, make_entry
 from onebit.experiments.trials.records import FILE, decode_numbers, encode_numbers, read_records
 from onebit.learner.learner import Learner
 from onebit.papers import bounds as bound_items
-from onebit.papers import pictures, read_paper
+from onebit.papers import parse_paper, pictures
 from onebit.papers.bounds import BoundsMeasurement
 from onebit.papers.pictures import BoundaryMeasurement
 from onebit.papers.reproduce import reproduce
@@ -68,7 +68,7 @@ set = { setting = "full", loss = "smooth" }
 
 @pytest.fixture(autouse=True)
 def _mine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("onebit.papers.reproduce.paper_named", lambda name: read_paper("mine2026", PAPER))
+    monkeypatch.setattr("onebit.papers.reproduce.load_paper", lambda name: parse_paper("mine2026", PAPER))
     monkeypatch.setattr("onebit.papers.pictures.ACROSS", 12)
 
 
@@ -103,7 +103,7 @@ def test_bounds_of_a_paper_are_those_of_the_library() -> None:
     found = reproduce("mine2026", ["theorems"], on="threads")
     alone = bounds("gaptron", "weak2d", rounds=200, order="file", runs=2, setting="full", loss="smooth")
     assert [one.said for one in found.verdicts] == [f"{one.mean.mean:,.0f}" for one in alone.rows]
-    assert [one.published for one in found.verdicts] == [f"at most {one.bound.shown}" for one in alone.rows]
+    assert [one.published for one in found.verdicts] == [f"at most {one.bound.value_text}" for one in alone.rows]
     (part,) = found.results[0].parts
     assert isinstance(part, Curves)
     assert part.series == next(one for one in alone.page().parts if isinstance(one, Curves)).series
@@ -155,13 +155,13 @@ def test_rounds_are_fixed_whatever_the_seed_and_are_what_they_are_of() -> None:
 class Failing:
     """A measurement that cannot be taken."""
 
-    what = "its mood"
+    subject = "its mood"
 
     @property
-    def described(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, Any]:
         return {"kind": "mood"}
 
-    def take(self, learner: Learner, trial: Trial) -> dict[str, Any]:
+    def measure(self, learner: Learner, trial: Trial) -> dict[str, Any]:
         raise onebit.OnebitError("it has none")
 
 
@@ -187,8 +187,8 @@ def test_a_gpu_leaves_what_is_measured_to_threads() -> None:
     trial = Trial(
         make_entry("banditron"), onebit.stream("weak2d", rounds=50), 0, measurement=BoundaryMeasurement("easiest")
     )
-    assert why_not(trial) == "its boundary is measured"
-    assert why_not(Trial(trial.entry, trial.stream, 0)) is None
+    assert find_obstacle(trial) == "its boundary is measured"
+    assert find_obstacle(Trial(trial.entry, trial.stream, 0)) is None
 
 
 # --- Ctrl-C ------------------------------------------------------------------------------------------------------------
@@ -262,7 +262,7 @@ def test_the_command_shows_what_there_is_after_ctrl_c(
     def stopped(page: Any, folder: Any) -> Path:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("onebit.cli.reproduce.paper_named", lambda name: read_paper("mine2026", PAPER))
+    monkeypatch.setattr("onebit.cli.reproduce.load_paper", lambda name: parse_paper("mine2026", PAPER))
     monkeypatch.setattr("onebit.cli.experiment.save_page", stopped)
     arguments = ["reproduce", "mine2026", "--item", "theorems", "--quiet", "--on", "threads", "--out", str(tmp_path)]
     assert main([*arguments, *form]) == 130

@@ -11,7 +11,7 @@ from onebit.data.sources import names
 from onebit.data.streams import stream
 from onebit.experiments.grid import Grid, parse_axis
 from onebit.experiments.trials import make_entry
-from onebit.papers import Paper, PaperItem, PaperLearner, paper_named, paper_names
+from onebit.papers import Paper, PaperItem, PaperLearner, load_paper, paper_names
 from onebit.rules import registry
 
 PAPERS = ("arora2020", "chen2009", "hoeven2020", "prompak2017", "zhong2015")
@@ -20,12 +20,12 @@ PAPERS = ("arora2020", "chen2009", "hoeven2020", "prompak2017", "zhong2015")
 @pytest.fixture(params=PAPERS)
 def paper(request: pytest.FixtureRequest) -> Paper:
     """Each paper in turn."""
-    return paper_named(request.param)
+    return load_paper(request.param)
 
 
 def item_of(paper: str, name: str) -> PaperItem:
     """One item of a paper."""
-    (found,) = paper_named(paper).chosen([name])
+    (found,) = load_paper(paper).choose_items([name])
     return found
 
 
@@ -352,11 +352,11 @@ def test_zhong_has_confidit_before_three_on_synnonsep() -> None:
 
 
 def test_arora_search_is_run_on_request_alone() -> None:
-    paper = paper_named("arora2020")
+    paper = load_paper("arora2020")
     assert [item.name for item in paper.items if item.on_request] == ["search"]
-    assert "search" not in {item.name for item in paper.chosen([])}
-    assert len(paper.chosen([])) == len(paper.items) - 1
-    assert [item.name for item in paper.chosen(["search"])] == ["search"]
+    assert "search" not in {item.name for item in paper.choose_items([])}
+    assert len(paper.choose_items([])) == len(paper.items) - 1
+    assert [item.name for item in paper.choose_items(["search"])] == ["search"]
 
 
 def test_arora_numbers_read_off_figure_3() -> None:
@@ -403,7 +403,7 @@ def test_prompak_lower_bounds_are_those_of_the_introduction() -> None:
 
 
 def test_hoeven_has_published_nothing_to_compare_with() -> None:
-    paper = paper_named("hoeven2020")
+    paper = load_paper("hoeven2020")
     assert not any(learner.published for _, learner, _ in uses(paper))
     item = item_of("hoeven2020", "comparison")
     gaptrons = [learner for learner in item.learners if learner.rule == "gaptron"]

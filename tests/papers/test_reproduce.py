@@ -17,7 +17,7 @@ from onebit.experiments.report import Curves, HeatMap, Scatter, Section
 from onebit.experiments.report.html import page_html
 from onebit.experiments.run import run
 from onebit.experiments.statistics import MeanEstimate, estimate
-from onebit.papers import read_paper
+from onebit.papers import parse_paper
 from onebit.papers.reproduce import reproduce
 from onebit.papers.verdicts import Reproduction, Verdict
 from tests.papers.conftest import Give
@@ -274,8 +274,8 @@ def test_a_claim_may_be_that_one_errs_so_little_more_at_most(give: Give) -> None
 
 def test_a_claim_since_unknown_data_is_refused() -> None:
     two = learner("A", "perceptron") + learner("B", "banditron")
-    with pytest.raises(onebit.OnebitError, match="has 'Othr'"):
-        read_paper("mine2026", HEAD + DATA + OTHER + two + claim("A", "B", 'data = ["Other"]\nsince = "Othr"'))
+    with pytest.raises(onebit.OnebitError, match="unknown name 'Othr'"):
+        parse_paper("mine2026", HEAD + DATA + OTHER + two + claim("A", "B", 'data = ["Other"]\nsince = "Othr"'))
 
 
 def test_a_claim_about_a_learner_that_failed_is_not_judged(give: Give) -> None:
@@ -466,7 +466,7 @@ def test_quick_takes_one_run_of_each_setting_of_a_grid(give: Give, tmp_path: Pat
 
 def test_a_published_setting_of_other_parameters_than_the_grid_is_refused() -> None:
     text = GRID + DATA + searched("BPA", "bpa", "exploration = 0.5")
-    told = refused(lambda: read_paper("mine2026", text))
+    told = refused(lambda: parse_paper("mine2026", text))
     for word in ("table2", "BPA", "SynSep", "exploration", "aggressiveness"):
         assert word in told
 

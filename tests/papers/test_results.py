@@ -8,7 +8,7 @@ from collections import defaultdict
 import pytest
 
 from onebit.checks.examples import refused
-from onebit.papers import Paper, paper_named, read_paper
+from onebit.papers import Paper, load_paper, parse_paper
 from tests.papers.test_papers import PAPERS
 
 NUMBERED = {  # counted in the texts of the papers, a second time
@@ -24,7 +24,7 @@ ROMAN = {"I": 1}
 @pytest.fixture(params=PAPERS)
 def paper(request: pytest.FixtureRequest) -> Paper:
     """Each paper in turn."""
-    return paper_named(request.param)
+    return load_paper(request.param)
 
 
 def test_numbers_run_from_1_without_gaps_to_the_last_of_the_paper(paper: Paper) -> None:
@@ -66,7 +66,7 @@ ITEM = '[[item]]\nname = "figure5"\ntitle = "Figure 5"\nkind = "gap"\n'
 )
 def test_a_result_that_names_what_is_not_there_is_refused(more: str, words: list[str]) -> None:
     text = f'title = "t"\n{ITEM}\n[[result]]\nwhat = "Lemma 7"\nsays = "so"\n{more}\n'
-    told = refused(lambda: read_paper("mine2026", text))
+    told = refused(lambda: parse_paper("mine2026", text))
     for word in ("mine2026", "Lemma 7", *words):
         assert word in told
 
@@ -74,5 +74,5 @@ def test_a_result_that_names_what_is_not_there_is_refused(more: str, words: list
 def test_a_result_names_one_item_or_some() -> None:
     text = f'title = "t"\n{ITEM}\n[[result]]\nwhat = "Lemma 7"\nsays = "so"\nitem = '
     for named in ('"figure5"', '["figure5"]'):
-        (one,) = read_paper("mine2026", text + named).results
+        (one,) = parse_paper("mine2026", text + named).results
         assert (list(one.items), one.why) == (["figure5"], "")

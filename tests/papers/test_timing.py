@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onebit.experiments.executors.gpu import why_not
+from onebit.experiments.executors.gpu import find_obstacle
 from onebit.experiments.report import Curves
 from onebit.experiments.trials import Trial
 from onebit.experiments.trials.records import FILE, read_records
-from onebit.papers import read_paper
+from onebit.papers import parse_paper
 from onebit.papers.reproduce import reproduce
-from onebit.papers.timing import Size, TimeMeasurement, draw_rows, power_law
+from onebit.papers.timing import Size, TimeMeasurement, draw_rows, fit_power_law
 from onebit.papers.verdicts import Reproduction, Status
 
 PAPER = """
@@ -38,17 +38,17 @@ rule = "conservative-ova"
 
 @pytest.fixture(autouse=True)
 def _mine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("onebit.papers.reproduce.paper_named", lambda name: read_paper("mine2026", PAPER))
+    monkeypatch.setattr("onebit.papers.reproduce.load_paper", lambda name: parse_paper("mine2026", PAPER))
 
 
 def given_times(monkeypatch: pytest.MonkeyPatch, seconds: Any) -> None:
     """Let a trial take as long as a function of its rounds, classes, features and seed says."""
 
-    def take(self: TimeMeasurement, learner: Any, trial: Trial) -> dict[str, Any]:
+    def measure(self: TimeMeasurement, learner: Any, trial: Trial) -> dict[str, Any]:
         stream = trial.stream.described()
         return {"seconds": [seconds(stream["rounds"], stream["classes"], stream["features"], trial.seed), 9.0, 9.0]}
 
-    monkeypatch.setattr(TimeMeasurement, "take", take)
+    monkeypatch.setattr(TimeMeasurement, "measure", measure)
 
 
 def said(found: Reproduction) -> list[tuple[str, str, str]]:
@@ -104,7 +104,7 @@ def test_a_measurement_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> No
     def fails(self: TimeMeasurement, learner: Any, trial: Trial) -> dict[str, Any]:
         raise onebit.OnebitError("no clock")
 
-    monkeypatch.setattr(TimeMeasurement, "take", fails)
+    monkeypatch.setattr(TimeMeasurement, "measure", fails)
     found = reproduce("mine2026", on="threads")
     assert {verdict for _, _, verdict in said(found)} == {Status.FAILED}
     assert found.results[0].parts == []
@@ -116,7 +116,7 @@ def test_power_laws_are_fitted_with_an_interval() -> None:
     hits = 0
     for _ in range(200):
         times = 0.3 * np.array(values) ** 1.2 * np.exp(0.1 * generator.normal(size=(3, 4)))
-        found, constant = power_law(values, times)
+        found, constant = fit_power_law(values, times)
         hits += found.low <= 1.2 <= found.high
         assert 0.15 < constant < 0.6
         assert math.isclose(found.mean - found.low, found.high - found.mean)
@@ -132,6 +132,6 @@ def test_rows_are_drawn_from_the_seed_and_time_is_taken_on_threads() -> None:
     from onebit.papers.plans import PaperStreams
     from onebit.papers.timing import TimePlan
 
-    (item,) = read_paper("mine2026", PAPER).items
+    (item,) = parse_paper("mine2026", PAPER).items
     trials = TimePlan(item, PaperStreams(None), quick=False).trials()
-    assert why_not(trials[0]) == "its time is measured"
+    assert find_obstacle(trials[0]) == "its time is measured"

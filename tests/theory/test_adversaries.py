@@ -14,7 +14,7 @@ from onebit.checks.examples import refused
 from onebit.experiments.trials import make_entry
 from onebit.rules import registry
 from onebit.theory import adversary, margin
-from onebit.theory.adversaries import Adversary, Forced, fresh_learner
+from onebit.theory.adversaries import Adversary, Forced, make_learner
 
 BANDIT = [name for name, rule in registry().items() if rule.full_information is not True]
 
@@ -62,7 +62,7 @@ def test_any_labels_are_separable_with_the_margin(kind: Any, classes: int, ratio
     generator = np.random.default_rng(5)
     for labels in (np.zeros(one.blocks, int), *generator.integers(classes, size=(3, one.blocks))):
         assert (one.vectors(labels.tolist()) ** 2).sum() <= 1.0 + 1e-12
-        assert one.certified(labels.tolist()) >= one.margin * (1.0 - 1e-12)
+        assert one.certified_margin(labels.tolist()) >= one.margin * (1.0 - 1e-12)
 
 
 @pytest.mark.parametrize("kind", ["weak", "strong"])
@@ -74,13 +74,13 @@ def test_the_solver_finds_that_margin_or_more(kind: Any) -> None:
 
 
 def adversary_labels(one: Adversary) -> list[int]:
-    return one.play(fresh_learner(make_entry("bandit-perceptron"), one.stream(), 0)).labels
+    return one.play(make_learner(make_entry("bandit-perceptron"), one.stream(), 0)).labels
 
 
 def test_a_game_is_consistent_with_what_was_said() -> None:
     """In every block "wrong" was said to each play, and the class is none of those."""
     one = Adversary("bandit", "weak", 5, 3.0)
-    game = one.play(fresh_learner(make_entry("thompson"), one.stream(), 3))
+    game = one.play(make_learner(make_entry("thompson"), one.stream(), 3))
     assert len(game.labels) == len(game.plays) == one.blocks == 9
     for plays, label in zip(game.plays, game.labels, strict=True):
         assert len(plays) == 4
@@ -104,7 +104,7 @@ def test_a_learner_that_is_told_the_class_is_spared_the_bound_of_bandit_feedback
     one = Adversary("bandit", "weak", 8, 6.0)
     result = onebit.run("perceptron", one.stream(), runs=10)
     assert result.error_interval.high * one.rounds < 0.5 * one.expected
-    assert "has full information" in refused(lambda: adversary("perceptron", feedback="bandit"))
+    assert "needs full information" in refused(lambda: adversary("perceptron", feedback="bandit"))
 
 
 def test_fewer_mistakes_than_the_bound_are_told() -> None:

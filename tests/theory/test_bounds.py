@@ -240,12 +240,12 @@ def test_the_theorems_on_epabf_are_called_unread(variant: str, number: int) -> N
 
 
 def test_a_bound_that_is_not_below_the_rounds_is_called_vacuous() -> None:
-    assert Bound("b", "p", "s", 100.0).judged(100).holds == "vacuous"
-    assert Bound("b", "p", "s", 99.0).judged(100).holds == "proved"
-    assert Bound("b", "p", "s", 1e9, holds="false").judged(100).holds == "false"
-    assert Bound("b", "p", "s", 1e9, of="squared loss").judged(100).holds == "proved"
+    assert Bound("b", "p", "s", 100.0).judge(100).holds == "vacuous"
+    assert Bound("b", "p", "s", 99.0).judge(100).holds == "proved"
+    assert Bound("b", "p", "s", 1e9, holds="false").judge(100).holds == "false"
+    assert Bound("b", "p", "s", 1e9, of="squared loss").judge(100).holds == "proved"
     assert (
-        Bound("b", "p", "s", 60.0, of="mistakes at first", assumptions={"rounds looked at": 50}).judged(100).holds
+        Bound("b", "p", "s", 60.0, of="mistakes at first", assumptions={"rounds looked at": 50}).judge(100).holds
         == "vacuous"
     )
 

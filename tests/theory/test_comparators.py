@@ -16,12 +16,12 @@ from onebit.theory.comparators import (
     TEMPERATURES,
     Comparator,
     ComparatorLoss,
-    best,
-    fit,
+    choose_comparator,
+    fit_comparator,
+    fit_comparators,
     fit_in_ball,
     make_comparator,
-    objective,
-    path,
+    smoothed_objective,
     zero_comparator,
 )
 from onebit.theory.rounds import Rounds, read_rounds
@@ -44,11 +44,13 @@ def test_gradients_agree_with_finite_differences(loss: ComparatorLoss, weighted:
     generator = np.random.default_rng(1)
     U, weights = generator.normal(size=(3, 4)), generator.random(60) if weighted else None
     temperature = 1.0 if loss == "logistic" else 0.1
-    _, slope = objective(loss, rounds, 0.7, temperature, weights, U)
+    _, slope = smoothed_objective(loss, rounds, 0.7, temperature, weights, U)
     for place in np.ndindex(3, 4):
         moved = np.zeros((3, 4))
         moved[place] = 1e-6
-        up, down = (objective(loss, rounds, 0.7, temperature, weights, U + sign * moved)[0] for sign in (1, -1))
+        up, down = (
+            smoothed_objective(loss, rounds, 0.7, temperature, weights, U + sign * moved)[0] for sign in (1, -1)
+        )
         assert (up - down) / 2e-6 == pytest.approx(slope[place], rel=1e-5, abs=1e-5)
 
 
@@ -59,7 +61,7 @@ def test_soft_losses_lie_above_the_exact_ones_and_near_them(loss: ComparatorLoss
     exact = one.losses(loss).sum()
     previous = math.inf
     for temperature in (1.0,) if loss == "logistic" else TEMPERATURES:
-        soft, _ = objective(loss, rounds, 0.0, temperature, None, one.U)
+        soft, _ = smoothed_objective(loss, rounds, 0.0, temperature, None, one.U)
         assert exact * (1 - 1e-12) <= soft <= previous
         previous = soft
     assert soft <= exact * 1.05
@@ -99,7 +101,7 @@ def test_the_fit_is_as_good_as_another_solver_s(loss: ComparatorLoss, penalty: f
     U = cp.Variable((3, 4))
     wanted = cp.Problem(cp.Minimize(exact_losses()[loss](rounds.X @ U.T, rounds.y) + penalty / 2 * cp.sum_squares(U)))
     wanted.solve(solver="CLARABEL")
-    found = fit(loss, rounds, penalty)
+    found = fit_comparator(loss, rounds, penalty)
     value = found.losses(loss).sum() + penalty / 2 * found.norm**2
     assert wanted.value * (1 - 1e-6) <= value <= wanted.value * 1.01
 
@@ -108,7 +110,7 @@ def test_one_row_has_the_minimiser_that_can_be_written_down() -> None:
     """Squared hinge, two classes, one row x: U = (a x, -a x), and (1 - 2 a n)^2 + penalty a^2 n is least at a = 2/(4 n + penalty)."""
     x = np.array([[0.6, -0.3]])
     n, penalty = 0.45, 0.5
-    found = fit("squared", Rounds(x, np.array([0]), (0, 1), "one"), penalty)
+    found = fit_comparator("squared", Rounds(x, np.array([0]), (0, 1), "one"), penalty)
     a = 2.0 / (4.0 * n + penalty)
     assert np.allclose(found.U, [a * x[0], -a * x[0]], atol=1e-4)
 
@@ -116,7 +118,7 @@ def test_one_row_has_the_minimiser_that_can_be_written_down() -> None:
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_ball_is_kept_and_filled(loss: ComparatorLoss) -> None:
     rounds = problem(5)
-    free = fit(loss, rounds, 1e-3)
+    free = fit_comparator(loss, rounds, 1e-3)
     small = fit_in_ball(loss, rounds, 1e-3, 0.5)
     assert small.norm == pytest.approx(0.5)
     assert small.losses(loss).sum() > free.losses(loss).sum()
@@ -131,7 +133,7 @@ def test_the_ball_is_kept_and_filled(loss: ComparatorLoss) -> None:
 
 def test_the_path_runs_from_nothing_to_a_close_fit_and_best_takes_the_best() -> None:
     rounds = problem(7)
-    found = path("hinge", rounds)
+    found = fit_comparators("hinge", rounds)
     norms = [one.norm for one in found]
     assert norms[0] == 0.0
     assert norms == sorted(norms)
@@ -140,17 +142,19 @@ def test_the_path_runs_from_nothing_to_a_close_fit_and_best_takes_the_best() -> 
     def bound(one: Comparator) -> float:
         return float(one.losses("hinge").sum()) + 2.0 * one.norm**2
 
-    chosen = best(found, bound)
+    chosen = choose_comparator(found, bound)
     assert bound(chosen) <= min(map(bound, found))
-    assert bound(chosen) <= bound(fit("hinge", rounds, 4.0)) * 1.03
-    assert best([found[1].scaled(0.1)], bound, radius=0.2 * found[1].norm).norm <= 0.2 * found[1].norm * (1 + 1e-9)
-    assert best([zero_comparator(rounds)], bound).norm == 0.0
+    assert bound(chosen) <= bound(fit_comparator("hinge", rounds, 4.0)) * 1.03
+    assert choose_comparator([found[1].scale(0.1)], bound, radius=0.2 * found[1].norm).norm <= 0.2 * found[1].norm * (
+        1 + 1e-9
+    )
+    assert choose_comparator([zero_comparator(rounds)], bound).norm == 0.0
 
 
 def test_sparse_rows_give_the_same_comparators() -> None:
     rounds = problem(8)
     sparse = Rounds(pytest.importorskip("scipy.sparse").csr_array(rounds.X), rounds.y, rounds.classes, "sparse")
-    assert np.allclose(fit("logistic", rounds, 1.0).U, fit("logistic", sparse, 1.0).U, atol=1e-6)
+    assert np.allclose(fit_comparator("logistic", rounds, 1.0).U, fit_comparator("logistic", sparse, 1.0).U, atol=1e-6)
     assert np.allclose(rounds.squared, sparse.squared)
     assert np.allclose(rounds.with_constant().X, sparse.with_constant().X.toarray())
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from onebit.experiments.report.figures import figure
+from onebit.experiments.report.figures import draw_figure
 from onebit.rules.gaptron import FeedbackSetting, Gaptron, Loss, bandit_constants, full_constants, gradient
-from onebit.theory.theorems.hoeven2020 import LOSSES, binary_curves, figure1, surrogate_gap, surrogate_terms
+from onebit.theory.theorems.hoeven2020 import LOSSES, binary_curves, draw_figure1, surrogate_gap, surrogate_terms
 
 Numbers = NDArray[np.float64]
 
@@ -96,13 +96,13 @@ def test_figure_1_is_that_of_the_paper() -> None:
     assert positive.min() == pytest.approx(-0.124, abs=1.1e-3)
     assert positive.max() == pytest.approx(0.0, abs=1e-9)
     assert (with_map <= value + 1e-12).all()
-    assert figure1("smooth").title.endswith("rate 0.125")
+    assert draw_figure1("smooth").title.endswith("rate 0.125")
 
 
 @pytest.mark.parametrize("name", list(LOSSES.values()))
 def test_the_figure_is_drawn_for_every_loss_and_its_gap_map_closes_the_gap(name: str) -> None:
-    curves = figure1(name)  # type: ignore[arg-type]
+    curves = draw_figure1(name)  # type: ignore[arg-type]
     loss, without, with_map = (np.array(one.measures["z"].mean) for one in curves.series)
     assert (without > loss + 0.02).any()
     assert (with_map <= loss + 1e-12).all()
-    assert len(figure(curves, "z").axes[0].lines) == 3
+    assert len(draw_figure(curves, "z").axes[0].lines) == 3

@@ -25,7 +25,7 @@ from onebit.contract.installation import install_command
 from onebit.data import plane, source_of
 from onebit.spaces.kernels import Kernel
 from onebit.theory import Margin, margin
-from onebit.theory.programs import nearest
+from onebit.theory.programs import minimise_on_simplex
 
 pytest.importorskip("clarabel", reason="clarabel is in the extra `theory`")
 
@@ -243,7 +243,7 @@ def test_the_program_meets_its_conditions() -> None:
         side = np.where(np.arange(count) % 2 == 0, 1.0, -1.0)[:, None]
         for cuts in (np.zeros((count, 0)), -side):
             gram = (a * side) @ (a * side).T if cuts.size else a @ a.T
-            alpha, multipliers = nearest(gram, cuts, 1.0)
+            alpha, multipliers = minimise_on_simplex(gram, cuts, 1.0)
             assert alpha.sum() == pytest.approx(1.0)
             assert alpha.min() >= 0.0
             assert np.abs(cuts.T @ alpha).max(initial=0.0) < 1e-12
@@ -427,14 +427,14 @@ def test_bad_input_is_refused_with_a_sentence() -> None:
     X, y = plane.group2d(60, 0)
     cases: dict[str, dict[str, Any]] = {
         "did you mean 'strong'": {"kind": "stong"},
-        "kind is 'strong', but groups are given for the kind 'group'": {"groups": GROUPS},
-        "kind is 'group', but groups are given for the kind 'group'": {"kind": "group"},
-        "these are missing: 7, 8": {"kind": "group", "groups": [[0, 1, 2], [3, 4, 5], [6]]},
+        "kind is 'strong', but groups are needed for the kind 'group'": {"groups": GROUPS},
+        "kind is 'group', but groups are needed for the kind 'group'": {"kind": "group"},
+        "missing: 7, 8": {"kind": "group", "groups": [[0, 1, 2], [3, 4, 5], [6]]},
         "has the class 2 twice": {"kind": "group", "groups": [[0, 1, 2], [2, 3, 4, 5], [6, 7, 8]]},
-        "has 9, which is no class": {"kind": "group", "groups": [*GROUPS, [9]]},
+        "has 9, which is not a class": {"kind": "group", "groups": [*GROUPS, [9]]},
         "an empty group": {"kind": "group", "groups": [*GROUPS, []]},
         "must be lists of classes": {"kind": "group", "groups": "0,1"},
-        "group 1 has 6 classes, but the order of at most 5": {"kind": "group", "groups": [range(6), range(6, 9)]},
+        "group 1 has 6 classes, but may have at most 5": {"kind": "group", "groups": [range(6), range(6, 9)]},
         "rounds is 0": {"rounds": 0},
         "seed is -1": {"seed": -1},
         "did you mean 'rational'": {"kernel": "ratonal"},
@@ -444,11 +444,11 @@ def test_bad_input_is_refused_with_a_sentence() -> None:
     assert "row 1 has length 2; the rational kernel" in refused(
         lambda: margin([[0.5], [-2.0]], [0, 1], kernel="rational")
     )
-    assert "at most: say rounds=3000" in refused(lambda: margin("group2d", kernel="rational"))
+    assert "at most 3,000: use a sample, with rounds=3000" in refused(lambda: margin("group2d", kernel="rational"))
     assert "row 1, column 0 of X is nan" in refused(lambda: margin([[0.5], [math.nan]], [0, 1]))
     assert "scale the rows" in refused(lambda: margin([[1e200], [1.0]], [0, 1]))
     assert "scale the rows" in refused(lambda: margin([[1e90], [1.0]], [0, 1], kernel="polynomial:20"))
-    assert "nothing to tell apart" in refused(
+    assert "nothing to separate" in refused(
         lambda: margin([[1.0]], ["a"], classes=["a", "b"], kind="group", groups=[["a", "b"]])
     )
     assert "a source brings its own" in refused(lambda: margin(source_of("weak2d"), y))
@@ -458,12 +458,12 @@ def test_what_is_not_settled_is_said_to_be_so(monkeypatch: pytest.MonkeyPatch) -
     X, y = separable_rows(7, 2_000, 20, 3)
     whole = margin(X, y, kind="weak")
     assert whole.certified
-    monkeypatch.setattr("onebit.theory.programs._ROUNDS", 7)
+    monkeypatch.setattr("onebit.theory.programs._MOST_ITERATIONS", 7)
     found = margin(X, y, kind="weak")
     assert not found.certified
     assert found.margin <= whole.margin <= found.upper
-    monkeypatch.setattr("onebit.theory.programs._ROUNDS", 2)
-    assert "whether there is a margin was not settled" in refused(lambda: margin(X, y, kind="weak"))
+    monkeypatch.setattr("onebit.theory.programs._MOST_ITERATIONS", 2)
+    assert "cannot tell whether there is a margin: with" in refused(lambda: margin(X, y, kind="weak"))
 
 
 def test_a_large_table_is_looked_at_two_classes_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -471,7 +471,7 @@ def test_a_large_table_is_looked_at_two_classes_at_a_time(monkeypatch: pytest.Mo
     wrong = y.copy()
     wrong[5] = (y[5] + 1) % 3
     before = margin(X, y, kind="weak"), margin(X, wrong, kind="weak")
-    monkeypatch.setattr("onebit.theory.programs._PAIRS", 10)
+    monkeypatch.setattr("onebit.theory.programs._LARGE_TABLE_ROWS", 10)
     heard: list[str] = []
     after = margin(X, y, kind="weak"), margin(X, wrong, kind="weak", told=heard.append)
     assert repr(after[0]) == repr(before[0])

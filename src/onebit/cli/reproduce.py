@@ -32,7 +32,7 @@ from onebit.cli.experiment import (
 from onebit.cli.options import add_quiet_option
 from onebit.cli.terminal import download_bar, growing_bar, print_json, print_table
 from onebit.errors import InputError
-from onebit.papers import paper_named, paper_names
+from onebit.papers import load_paper, paper_names
 from onebit.papers.reproduce import reproduce
 from onebit.papers.verdicts import HOW_JUDGED, Reproduction, verdict_table
 
@@ -68,7 +68,7 @@ def execute(chosen: argparse.Namespace) -> int:
     """Reproduce the papers, print the verdicts and write the pages."""
     names = paper_names() if "all" in chosen.papers else list(dict.fromkeys(chosen.papers))
     for name in dict.fromkeys([*names, *(given for given in chosen.papers if given != "all")]):
-        paper_named(name).chosen(chosen.item)  # report a wrong name before anything runs
+        load_paper(name).choose_items(chosen.item)  # report a wrong name before anything runs
     options = [*(["--quick"] if chosen.quick else []), *(word for item in chosen.item for word in ("--item", item))]
     results: list[Reproduction] = []
 
@@ -123,7 +123,7 @@ def report_unmeasured(result: Reproduction) -> int:
 
 def show(reproduction: Reproduction) -> None:
     """Print the verdicts on a paper: the tables of its page, and the reasons below."""
-    for sentence in reproduction.lacking():
+    for sentence in reproduction.describe_gaps():
         print(sentence)
     for result in reproduction.results:
         if result.verdicts:

@@ -17,10 +17,10 @@ from onebit.errors import InputError, brief
 from onebit.experiments.drawing import describe_score, draw_curves
 from onebit.experiments.pages import comparison_page
 from onebit.experiments.report import Page
-from onebit.experiments.report.figures import figure
+from onebit.experiments.report.figures import draw_figure
 from onebit.experiments.report.html import save_page
 from onebit.experiments.run import describe_constant
-from onebit.experiments.runner import TrialCollector, describe_failures, refuse_or_warn, run_experiment
+from onebit.experiments.runner import TrialCollector, check_failures, describe_failures, run_experiment
 from onebit.experiments.statistics import MeanEstimate, Summary
 from onebit.experiments.trials import ComparisonEntry, Progress, Trial, format_options, make_entry
 from onebit.experiments.trials.cost import Cost
@@ -113,7 +113,7 @@ class Comparison:
         for result in self.results:
             if key in (result.stream.name, result.stream.source.name):
                 return result
-        raise InputError(f"there is no {brief(key)} in this comparison")
+        raise InputError(f"this comparison has no data set {brief(key)}")
 
     def __repr__(self) -> str:
         winners = [
@@ -155,7 +155,7 @@ class Comparison:
     def plot(self, data: int | str = 0, measure: str = "played", logarithmic: bool = False) -> Figure:
         """Plot the error curves on one stream as a matplotlib figure."""
         result = self[data]
-        return figure(draw_curves(result.stream.name, result.summaries, logarithmic), measure)
+        return draw_figure(draw_curves(result.stream.name, result.summaries, logarithmic), measure)
 
     def page(self) -> Page:
         """Build the result page: the finding, then curves and a table for each stream."""
@@ -216,26 +216,26 @@ def compare(
         for item in (data if isinstance(data, list) else [data])
     ]
     streams = [stream(X, y, **settings) for X, y in pairs]
-    _require_distinct([(streamed.key, streamed.name) for streamed in streams], "data set")
+    _require_distinct([(data_stream.key, data_stream.name) for data_stream in streams], "data set")
     seeds = range(seed, seed + runs)
-    trials = [Trial(entry, streamed, each) for streamed in streams for each in seeds for entry in entries]
+    trials = [Trial(entry, data_stream, run_seed) for data_stream in streams for run_seed in seeds for entry in entries]
 
     def build_comparison(collector: TrialCollector) -> Comparison:
         results = []
-        for streamed in streams:
+        for data_stream in streams:
             summaries, failures = [], []
             for entry in entries:
-                records = collector.records_of(Trial(entry, streamed, each) for each in seeds)
+                records = collector.records_of(Trial(entry, data_stream, run_seed) for run_seed in seeds)
                 failures += [record for record in records if record.why]
                 if records and not any(record.why for record in records):
                     summaries.append(Summary(entry, records))
-            results.append(DataResult(streamed, sorted(summaries, key=lambda summary: summary.loss.mean), failures))
+            results.append(DataResult(data_stream, sorted(summaries, key=lambda summary: summary.loss.mean), failures))
         return Comparison(results, runs, seed, command, collector.folder, collector.cost, entries)
 
     comparison = run_experiment(
         lambda collector: collector.collect(trials), build_comparison, out, on, threads, progress
     )
-    refuse_or_warn(comparison.failures, len(trials))
+    check_failures(comparison.failures, len(trials))
     return comparison
 
 
@@ -243,7 +243,9 @@ def _parse_entry(learner: Any) -> ComparisonEntry:
     """Return the entry for a learner, or for a pair of a learner and its options."""
     learner, options = learner if isinstance(learner, tuple) and len(learner) == 2 else (learner, {})
     if isinstance(learner, Learner):
-        raise InputError("a comparison starts every learner anew: name its class and its options instead")
+        raise InputError(
+            "a comparison starts every learner from scratch: give its class and options instead of a Learner"
+        )
     return make_entry(learner, options)
 
 
@@ -261,16 +263,16 @@ def _require_distinct(keys_and_names: Sequence[tuple[str, str]], kind: str) -> N
 
 def describe_finding(results: Sequence[DataResult]) -> str:
     """Return sentences on the best learners, the ties, the constant baselines and the failures."""
-    decided = [(result, result.best) for result in results if result.best is not None]
-    if len(results) == 1 and decided:
-        sentences = [_describe_best(*decided[0])]
+    winners = [(result, result.best) for result in results if result.best is not None]
+    if len(results) == 1 and winners:
+        sentences = [_describe_best(*winners[0])]
     else:
-        sentences = _describe_wins(decided, len(results))
-    for result, _ in decided:
+        sentences = _describe_wins(winners, len(results))
+    for result, _ in winners:
         constant = describe_constant(result.stream, max(summary.reward.mean for summary in result.summaries))
         if constant:
             sentences.append(f"On {result.stream.name} {constant}, more than every learner.")
-    for has_failures, why in (
+    for has_failures, reason in (
         (True, "no learner was run without a failure"),
         (False, "no learner has run to the end"),
     ):
@@ -278,8 +280,8 @@ def describe_finding(results: Sequence[DataResult]) -> str:
             result.stream.name for result in results if result.best is None and bool(result.failures) is has_failures
         ]
         if names:
-            sentences.append(f"On {_join_words(names)} {why}.")
-    if any(math.isnan(best.error.low) for _, best in decided):
+            sentences.append(f"On {_join_words(names)} {reason}.")
+    if any(math.isnan(best.error.low) for _, best in winners):
         sentences.append("One run has no interval: more runs would say how sure this is.")
     return " ".join(sentences)
 
@@ -293,10 +295,10 @@ def _describe_best(result: DataResult, best: Summary) -> str:
     return f"{text}; it can be distinguished from every other with {best.runs} runs."
 
 
-def _describe_wins(decided: Sequence[tuple[DataResult, Summary]], count: int) -> list[str]:
+def _describe_wins(winners: Sequence[tuple[DataResult, Summary]], count: int) -> list[str]:
     """Return sentences on which learner is best where, most wins first, and on its rivals."""
     wins: dict[str, list[str]] = {}
-    for result, best in decided:
+    for result, best in winners:
         wins.setdefault(best.entry.title, []).append(result.stream.name)
     sentences = []
     if wins:
@@ -305,7 +307,7 @@ def _describe_wins(decided: Sequence[tuple[DataResult, Summary]], count: int) ->
         clauses += [f"`{title}` on {_join_words(names)}" for title, names in runners_up]
         sentences.append(f"{'; '.join(clauses)}.")
     sentences += [
-        f"On {result.stream.name} {_describe_rivals(result.rivals)}." for result, _ in decided if result.rivals
+        f"On {result.stream.name} {_describe_rivals(result.rivals)}." for result, _ in winners if result.rivals
     ]
     return sentences
 

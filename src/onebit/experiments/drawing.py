@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 MEASURES = ("played", "greedy")
 
 
-def band(values: NDArray[np.float64], highest: float = math.inf) -> Band:
-    """Return the mean over runs (rows) with its interval, which is clipped to [0, highest]; one run has none."""
+def make_band(values: NDArray[np.float64], highest: float = math.inf) -> Band:
+    """Return the mean over runs (rows) with its interval, clipped to [0, highest]; one run has none."""
     mean, half = means_and_halves(values)
     if len(values) < 2:
         return Band(mean.tolist())
@@ -54,7 +54,7 @@ def draw_curves(
         Series(
             name,
             {
-                label: band(whole * summary.curve(measure), whole)
+                label: make_band(whole * summary.curve(measure), whole)
                 for label, measure in zip(MEASURES, measures, strict=True)
             },
             FULL_INFORMATION if summary.full_information else BANDIT,
@@ -69,14 +69,14 @@ def draw_curves(
 def draw_result(result: Result, logarithmic: bool) -> Curves:
     """Return the curves of one result: for the labels played and for the greedy ones."""
     series = [
-        Series("labels played", {"played": band(100.0 * result.curve.played, 100.0)}),
-        Series("greedy labels", {"played": band(100.0 * result.curve.greedy, 100.0)}),
+        Series("labels played", {"played": make_band(100.0 * result.curve.played, 100.0)}),
+        Series("greedy labels", {"played": make_band(100.0 * result.curve.greedy, 100.0)}),
     ]
     title = f"{result.rule} on {result.data}"
     return Curves(title, result.curve.rounds.tolist(), "rounds", "error so far, %", series, logarithmic)
 
 
-def number(estimate: MeanEstimate, rewarded: bool = False, signed: bool = False, best: bool = False) -> Number:
+def number_cell(estimate: MeanEstimate, rewarded: bool = False, signed: bool = False, best: bool = False) -> Number:
     """Return a table cell with an error in percent, or a mean reward from 0 to 1, and its interval.
 
     `best` marks the cell as the best of its column.
@@ -89,7 +89,7 @@ def number(estimate: MeanEstimate, rewarded: bool = False, signed: bool = False,
 
 def format_estimate(estimate: MeanEstimate, rewarded: bool = False, signed: bool = False) -> str:
     """Format an error in percent, or a mean reward from 0 to 1, with its interval."""
-    cell = number(estimate, rewarded, signed)
+    cell = number_cell(estimate, rewarded, signed)
     return f"{cell.text} {cell.interval}".strip()
 
 
@@ -105,11 +105,11 @@ def describe_score(summary: Summary) -> str:
     )
 
 
-def failure_table(failed: Sequence[Record]) -> Table:
+def failure_table(failures: Sequence[Record]) -> Table:
     """Return a table of the failed runs, a row for each learner with its options."""
     rows = [
         [title, ", ".join(str(record.seed) for record in records), records[0].why or ""]
-        for (title, _), records in group_failures(failed).items()
+        for (title, _), records in group_failures(failures).items()
     ]
     return Table("Failed", [Column("learner"), Column("seeds"), Column("why, in the first of them")], {"": rows})
 
@@ -122,13 +122,13 @@ def draw_sweep(sweep: Sweep) -> Curves | HeatMap:
     assert sweep.best is not None
     names = sorted(sweep.grid.axes, key=lambda name: -len(sweep.grid.axes[name]))
     if len(names) > 1 and len(sweep.grid.axes[names[1]]) > 1:
-        return _heat_map(sweep, *sorted(names[:2], key=list(sweep.grid.axes).index))
+        return _draw_heat_map(sweep, *sorted(names[:2], key=list(sweep.grid.axes).index))
     if not is_numeric(sweep.grid.axes[names[0]]):
-        return _heat_map(sweep, names[0], "")
-    return _sensitivity(sweep, names[0])
+        return _draw_heat_map(sweep, names[0], "")
+    return _draw_sensitivity(sweep, names[0])
 
 
-def _sensitivity(sweep: Sweep, name: str) -> Curves:
+def _draw_sensitivity(sweep: Sweep, name: str) -> Curves:
     """Return the curve of the error over one parameter, leaving out settings with a failed run."""
     values = sorted(sweep.grid.axes[name])
     points = [(value, summary) for value in values if (summary := _summary_at(sweep, {name: value})) is not None]
@@ -137,7 +137,7 @@ def _sensitivity(sweep: Sweep, name: str) -> Curves:
     bands = {}
     for label, measure in zip(MEASURES, measures, strict=True):
         runs = [[getattr(record, measure) for record in summary.records] for _, summary in points]
-        bands[label] = band(whole * np.array(runs).T, whole)
+        bands[label] = make_band(whole * np.array(runs).T, whole)
     return Curves(
         f"How the {'mean reward' if rewarded else 'error'} depends on {name}",
         [value for value, _ in points],
@@ -149,8 +149,8 @@ def _sensitivity(sweep: Sweep, name: str) -> Curves:
     )
 
 
-def _heat_map(sweep: Sweep, y_name: str, x_name: str) -> HeatMap:
-    """Return the heat map over two parameters; without an `x_name`, a single column over the values of one."""
+def _draw_heat_map(sweep: Sweep, y_name: str, x_name: str) -> HeatMap:
+    """Return the heat map over two parameters; without an `x_name`, a single column over one."""
     assert sweep.best is not None
     rewarded, best = sweep.stream.source.rewards, {"": "", **sweep.best}
     axes = [sweep.grid.axes.get(name, [""]) for name in (y_name, x_name)]
@@ -168,8 +168,8 @@ def _heat_map(sweep: Sweep, y_name: str, x_name: str) -> HeatMap:
         [[None if summary is None else 100 * summary.loss.mean for summary in row] for row in rows],
         [
             [
-                "failed" if one is None else f"{one.reward.mean:.3f}" if rewarded else f"{100 * one.error.mean:.1f}"
-                for one in row
+                "failed" if cell is None else f"{cell.reward.mean:.3f}" if rewarded else f"{100 * cell.error.mean:.1f}"
+                for cell in row
             ]
             for row in rows
         ],

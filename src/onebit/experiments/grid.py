@@ -20,7 +20,7 @@ MOST_SETTINGS = 100_000
 DIGITS = 4  # significant digits of inner range values, if they stay distinct: 0.005086
 
 
-def parse_axis(name: str, given: object) -> list[Any]:
+def parse_axis(name: str, axis: object) -> list[Any]:
     """Parse the values of one parameter: a list, `A,B,C`, or a range `FROM..TO:log:HOW_MANY`.
 
     Ranges may also end in `:linear:HOW_MANY`.
@@ -30,18 +30,18 @@ def parse_axis(name: str, given: object) -> list[Any]:
     >>> parse_axis("variant", "PA,PA-I")
     ['PA', 'PA-I']
     """
-    if isinstance(given, str):
+    if isinstance(axis, str):
         values: list[Any] = (
-            _parse_range(name, given) if ".." in given else [parse_value(text) for text in given.split(",")]
+            _parse_range(name, axis) if ".." in axis else [parse_value(text) for text in axis.split(",")]
         )
-    elif isinstance(given, Iterable):
-        values = list(given)
+    elif isinstance(axis, Iterable):
+        values = list(axis)
     else:
-        values = [given]
+        values = [axis]
     if not values or "" in values:
-        raise InputError(f"the grid of {name} is {brief(given)}, but must name at least one value, and no empty one")
+        raise InputError(f"the grid of {name} is {brief(axis)}, but must have at least one value, and no empty ones")
     if len({repr(value) for value in values}) < len(values):
-        raise InputError(f"the grid of {name} is {brief(given)}, but must name each value once")
+        raise InputError(f"the grid of {name} is {brief(axis)}, but must name each value once")
     return values
 
 
@@ -55,8 +55,8 @@ def _parse_range(name: str, text: str) -> list[float]:
         is_range = False
     if not is_range:
         raise InputError(
-            f"the grid of {name} is {brief(text)}, but a range is {name}=FROM..TO:log:HOW_MANY or {name}=FROM..TO:linear:HOW_MANY, "
-            f"rises (for log from above 0), and has 2 to {MOST_SETTINGS} values"
+            f"the grid of {name} is {brief(text)}; expected {name}=FROM..TO:log:HOW_MANY or {name}=FROM..TO:linear:HOW_MANY, "
+            f"with FROM < TO (for log above 0) and 2 to {MOST_SETTINGS} values"
         )
     exact = (np.geomspace if scale == "log" else np.linspace)(first, last, count).tolist()
     values = [first, *(float(f"{value:.{DIGITS}g}") for value in exact[1:-1]), last]
@@ -85,9 +85,11 @@ class Grid:
 
     def __init__(self, learner: Any, axes: Mapping[str, object], options: Mapping[str, Any]) -> None:
         if isinstance(learner, Learner):
-            raise InputError("a sweep starts every learner anew: name its class and its options instead")
+            raise InputError(
+                "a sweep starts every learner from scratch: give its class and options instead of a Learner"
+            )
         if not isinstance(axes, Mapping):
-            raise InputError(f"grid is {brief(axes)}, but must be a dict: the values of each parameter, by its name")
+            raise InputError(f"grid is {brief(axes)}, but must be a dict from the name of each parameter to its values")
         if not axes:
             raise InputError("the grid is empty: name at least one parameter and its values")
         rule = make_entry(learner).rule
@@ -96,7 +98,7 @@ class Grid:
             if name in options:
                 raise InputError(f"{name} is in the grid and is also set to {brief(options[name])}")
         self.rule = rule
-        self.axes: dict[str, list[Any]] = {name: parse_axis(name, given) for name, given in axes.items()}
+        self.axes: dict[str, list[Any]] = {name: parse_axis(name, values) for name, values in axes.items()}
         size = math.prod(len(values) for values in self.axes.values())
         if size > MOST_SETTINGS:
             raise InputError(f"the grid has {size:,} settings, but may have at most {MOST_SETTINGS:,}")

@@ -12,7 +12,7 @@ from onebit.experiments.drawing import (
     draw_curves,
     draw_sweep,
     failure_table,
-    number,
+    number_cell,
 )
 from onebit.experiments.grid import is_numeric
 from onebit.experiments.report import (
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 MOST_ROWS = 500  # most settings in the table of a page
 
 
-def facts(folder: Path | None, cost: Cost | None = None) -> dict[str, str]:
-    """Return what a reader needs to repeat it: versions, machine, cost and the folder of the records."""
+def page_facts(folder: Path | None, cost: Cost | None = None) -> dict[str, str]:
+    """Return the facts at the foot of a page: versions, machine, cost and the folder of the records."""
     lines = {"measured with": describe_platform()}
     if cost is not None and cost.text:
         lines["ran on"] = cost.text
@@ -65,7 +65,7 @@ def comparison_page(comparison: Comparison) -> Page:
         "runs": comparison.runs,
         "seed": comparison.seed,
     }
-    return Page(title, comparison.command, parts, facts(comparison.folder, comparison.cost), identity)
+    return Page(title, comparison.command, parts, page_facts(comparison.folder, comparison.cost), identity)
 
 
 def identify_stream(data: Stream) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def identify_stream(data: Stream) -> dict[str, Any]:
 
 
 def describe_outcome(finding: str, failures: Sequence[Record]) -> list[str]:
-    """Return the opening sentences: the finding, and which learners are left out as a run failed."""
+    """Return the opening sentences: the finding, and which learners are left out because a run failed."""
     left_out = f"But {describe_failures(failures)}; learners and settings with a failed run are left out."
     return [*filter(None, [finding]), *([left_out] if failures else [])]
 
@@ -90,7 +90,7 @@ def _data_parts(comparison: Comparison, result: DataResult) -> list[Part]:
         sentences.append(f"{data.about}.")
     if data.source.fixed and data.order == "file":
         sentences.append(
-            "The rows came in the order of the file in every run: intervals show the learners' own chance alone."
+            "The rows came in the order of the file in every run: intervals show only the randomness of the learners."
         )
     sentences += describe_feedback(data)
     if data.caveat:
@@ -146,11 +146,11 @@ def error_table(result: DataResult) -> Table:
         cells: list[Cell] = [
             f"`{summary.entry.rule.name}`",
             format_options(summary.entry.options),
-            *([number(summary.reward, True, best=summary is result.best)] if rewarded else []),
-            *([_difference_cell(result, summary), number(summary.greedy_reward, True)] if rewarded else []),
-            number(summary.error, best=not rewarded and summary is result.best),
+            *([number_cell(summary.reward, True, best=summary is result.best)] if rewarded else []),
+            *([_difference_cell(result, summary), number_cell(summary.greedy_reward, True)] if rewarded else []),
+            number_cell(summary.error, best=not rewarded and summary is result.best),
             *([] if rewarded else [_difference_cell(result, summary)]),
-            number(summary.greedy_error),
+            number_cell(summary.greedy_error),
             Number(summary.rounds_per_second, format_quantity(summary.rounds_per_second)),
         ]
         groups.setdefault(FULL_INFORMATION if summary.full_information else BANDIT, []).append(cells)
@@ -161,7 +161,7 @@ def error_table(result: DataResult) -> Table:
 def _difference_cell(result: DataResult, summary: Summary) -> Number:
     if summary is result.best:
         return Number(0.0, "best", best=True)
-    return number(result.difference(summary), result.rewarded, signed=True)
+    return number_cell(result.difference(summary), result.rewarded, signed=True)
 
 
 def _overview(comparison: Comparison) -> Section:
@@ -181,7 +181,7 @@ def _overview_cell(result: DataResult, entry: ComparisonEntry) -> Number:
     for summary in result.summaries:
         if summary.entry.title == entry.title:
             score = summary.reward if result.rewarded else summary.error
-            return number(score, result.rewarded, best=summary is result.best)
+            return number_cell(score, result.rewarded, best=summary is result.best)
     key = (entry.rule.name, format_options(entry.options))
     has_failed = any((record.learner, format_options(record.options)) == key for record in result.failures)
     return Number(None, "failed" if has_failed else "not run")
@@ -211,23 +211,23 @@ def sweep_page(sweep: Sweep) -> Page:
         "runs": [sweep.runs, sweep.fresh_runs],
         "seed": sweep.seed,
     }
-    return Page(title, sweep.command, parts, facts(sweep.folder, sweep.cost), identity)
+    return Page(title, sweep.command, parts, page_facts(sweep.folder, sweep.cost), identity)
 
 
 def describe_sweep(sweep: Sweep) -> list[str]:
     """Return sentences on which setting a sweep chose, and how."""
     if not sweep.stream.source.fixed:
-        fresh = "rows drawn afresh"
+        novelty = "newly drawn rows"
     elif sweep.stream.order == "file":
-        fresh = "fresh chance of the learner alone, since the rows come in the order of the file"
+        novelty = "only the learner's random draws are new, as the rows come in the order of the file"
     else:
-        fresh = "fresh orders of the same rows, and fresh chance of the learner"
+        novelty = "new orders of the same rows, and new random draws of the learner"
     optimum, score = ("highest", "reward") if sweep.stream.source.rewards else ("lowest", "error")
     bias = "too high" if sweep.stream.source.rewards else "too low"
     how = (
         f"{len(sweep.grid.entries)} settings, {sweep.runs} tuning runs of {sweep.stream.rounds:,} rounds each (seeds from {sweep.seed} "
         f"on). The setting with the {optimum} mean {score} on these was chosen, and then run on {sweep.fresh_runs} fresh streams (seeds "
-        f"from {sweep.fresh_seed} on: {fresh}). What counts is the fresh {score}: the {optimum} of many tuning {score}s is {bias}."
+        f"from {sweep.fresh_seed} on: {novelty}). What counts is the fresh {score}: the {optimum} of many tuning {score}s is {bias}."
     )
     if sweep.chosen is None or sweep.best is None:
         sentences = ["No setting was run without a failure."]
@@ -265,10 +265,10 @@ def settings_table(sweep: Sweep) -> Table:
     )
     rows = [
         [
-            *(_cell(value) for value in point),
-            *([number(summary.reward, True, best=summary is chosen)] if rewarded else []),
-            number(summary.error, best=not rewarded and summary is chosen),
-            number(summary.greedy_error),
+            *(_format_cell(value) for value in point),
+            *([number_cell(summary.reward, True, best=summary is chosen)] if rewarded else []),
+            number_cell(summary.error, best=not rewarded and summary is chosen),
+            number_cell(summary.greedy_error),
         ]
         for summary, point in ranked[:MOST_ROWS]
     ]
@@ -276,6 +276,6 @@ def settings_table(sweep: Sweep) -> Table:
     return Table("All settings, on the tuning streams", columns, {"": rows}, note)
 
 
-def _cell(value: Any) -> Any:
+def _format_cell(value: Any) -> Any:
     is_number = isinstance(value, float | int) and not isinstance(value, bool)
     return Number(float(value), f"{value:g}") if is_number else str(value)

@@ -132,9 +132,9 @@ class Result:
     def plot(self, logarithmic: bool = False) -> Figure:
         """Plot the curves of the played and the greedy labels with intervals, as a matplotlib figure."""
         from onebit.experiments.drawing import draw_result
-        from onebit.experiments.report.figures import figure
+        from onebit.experiments.report.figures import draw_figure
 
-        return figure(draw_result(self, logarithmic))
+        return draw_figure(draw_result(self, logarithmic))
 
 
 class Stopped(KeyboardInterrupt):
@@ -186,7 +186,7 @@ def run(
             del settings["text"]
     if isinstance(learner, Learner):
         if classes is not None:
-            raise InputError("a learner brings its own classes and options")
+            raise InputError("a Learner has its own classes and options: leave them out")
         has_labels = y is not None or "rewards" in split_columns_and_values(rewards=settings.get("rewards"))[1]
         classes = learner.classes if has_labels else None
     if options and not isinstance(learner, Learner):
@@ -199,12 +199,12 @@ def run(
     entry = make_entry(learner, options)
     if classes is not None:
         settings["classes"] = classes
-    streamed = stream(X, y, **settings)
-    default_seed = learner.runtime.seed if isinstance(learner, Learner) else streamed.seed
+    data_stream = stream(X, y, **settings)
+    default_seed = learner.runtime.seed if isinstance(learner, Learner) else data_stream.seed
     first_seed = checked_seed(default_seed if seed is None else seed)
     threads = checked_count("threads", threads) if threads is not None else cores()
-    beginning = Trial(entry, streamed, first_seed, calibrate=bool(checked_flag("calibrate", calibrate)))
-    return _run(beginning, int(runs), threads, progress or (lambda count: None))
+    first_trial = Trial(entry, data_stream, first_seed, calibrate=bool(checked_flag("calibrate", calibrate)))
+    return _run_replicates(first_trial, int(runs), threads, progress or (lambda count: None))
 
 
 def _is_parameter(learner: Any, name: str, value: object) -> bool:
@@ -222,10 +222,10 @@ def _is_parameter(learner: Any, name: str, value: object) -> bool:
 STREAM_SETTINGS = tuple(name for name in stream_parameters() if name not in ("classes", "progress", "seed"))
 
 
-def _run(beginning: Trial, runs: int, threads: int, progress: Progress) -> Result:
+def _run_replicates(first_trial: Trial, runs: int, threads: int, progress: Progress) -> Result:
     """Run the trial of the first seed and those of the following seeds."""
-    require_room([beginning.stream] * min(runs, threads), threads)
-    trials = ([replace(beginning, seed=beginning.seed + number)] for number in range(runs))
+    require_room([first_trial.stream] * min(runs, threads), threads)
+    trials = ([replace(first_trial, seed=first_trial.seed + number)] for number in range(runs))
     outcomes: list[Outcome] = []
     first: Outcome | None = None  # of the lowest seed; only its learner is kept
     try:
@@ -237,9 +237,9 @@ def _run(beginning: Trial, runs: int, threads: int, progress: Progress) -> Resul
                     first = outcome
                 outcomes.append(replace(outcome, learner=None))
     except KeyboardInterrupt:
-        raise Stopped(None if first is None else _summarise(beginning, outcomes, first.learner)) from None
+        raise Stopped(None if first is None else _summarise(first_trial, outcomes, first.learner)) from None
     assert first is not None
-    return _summarise(beginning, outcomes, first.learner)
+    return _summarise(first_trial, outcomes, first.learner)
 
 
 def describe_constant(stream: Stream, reward: float) -> str:
@@ -258,28 +258,28 @@ def describe_constant(stream: Stream, reward: float) -> str:
 def _summarise(trial: Trial, outcomes: list[Outcome], learner: Learner | None) -> Result:
     """Summarise the finished runs in the order of their seeds."""
     assert learner is not None
-    entry, streamed, rounds = trial.entry, trial.stream, trial.stream.rounds
+    entry, data_stream, rounds = trial.entry, trial.stream, trial.stream.rounds
     tallies = [outcome.tally for outcome in sorted(outcomes, key=lambda outcome: outcome.trial.seed)]
     marks = tallies[0].marks
     curves = np.stack([tally.curve for tally in tallies]) / marks
     errors = np.stack([tally.mistakes[:2] for tally in tallies]) / rounds
     common = {name: value for name, value in entry.options.items() if name in MEANINGS}
     rewards, reward_curves, constant = None, [], ""
-    if streamed.source.rewards:
+    if data_stream.source.rewards:
         rewards = np.stack([tally.rewards for tally in tallies]) / rounds
         reward_curves = list(np.stack([tally.reward_curve for tally in tallies], axis=1) / marks)
-        constant = describe_constant(streamed, float(rewards[:, 0].mean()))
+        constant = describe_constant(data_stream, float(rewards[:, 0].mean()))
     return Result(
         rule=entry.rule.name,
         params={**learner.settings, **common},
-        data=streamed.name,
+        data=data_stream.name,
         rounds=rounds,
         errors=errors[:, 0],
         greedy_errors=errors[:, 1],
         curve=ErrorCurve(marks, curves[:, 0], curves[:, 1], *reward_curves),
         rounds_per_second=rounds * len(outcomes) / max(1e-9, sum(outcome.seconds for outcome in outcomes)),
         learner=learner,
-        caveat="; ".join(filter(None, [streamed.caveat, constant and f"{constant}, more than the learner"])),
+        caveat="; ".join(filter(None, [data_stream.caveat, constant and f"{constant}, more than the learner"])),
         rewards=None if rewards is None else rewards[:, 0],
         greedy_rewards=None if rewards is None else rewards[:, 1],
     )

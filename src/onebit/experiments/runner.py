@@ -1,4 +1,4 @@
-"""Run an experiment: those of its trials that have no record yet, its result after Ctrl-C, and its failed runs.
+"""Run an experiment: the trials without a record, the result after Ctrl-C, and the failed runs.
 
 If all runs fail, that is an error; if some fail, a warning. Both say why.
 """
@@ -30,37 +30,37 @@ class FailedRunsWarning(OnebitWarning):
     """Some runs of an experiment failed; the learners concerned are left out of its tables."""
 
 
-def group_failures(failed: Sequence[Record]) -> dict[tuple[str, str], list[Record]]:
+def group_failures(failures: Sequence[Record]) -> dict[tuple[str, str], list[Record]]:
     """Group the failed runs by learner title (with options) and by data."""
     groups: dict[tuple[str, str], list[Record]] = {}
-    for record in failed:
+    for record in failures:
         title = f"{record.learner} {format_options(record.options)}".strip()
         groups.setdefault((title, str(record.stream["data"])), []).append(record)
     return groups
 
 
-def describe_causes(failed: Sequence[Record]) -> str:
+def describe_causes(failures: Sequence[Record]) -> str:
     """Describe why runs failed, with the first cause per learner and data; equal causes are grouped."""
     by_cause: dict[str, dict[str, None]] = {}
-    for (title, _), records in group_failures(failed).items():
+    for (title, _), records in group_failures(failures).items():
         by_cause.setdefault(records[0].why or "", {})[title] = None
     clauses = [f"{_join_first(list(titles), 'more')}: {truncate(cause)}" for cause, titles in by_cause.items()]
     return _join_first(clauses, "more causes", "; ")
 
 
-def describe_failures(failed: Sequence[Record], done: int | None = None) -> str:
+def describe_failures(failures: Sequence[Record], run_count: int | None = None) -> str:
     """Describe how many runs failed (of the runs done, if given) and why."""
-    count = format_count(len(failed), "run") if done is None else f"{len(failed)} of {done} runs"
-    return f"{count} failed ({describe_causes(failed)})"
+    count = format_count(len(failures), "run") if run_count is None else f"{len(failures)} of {run_count} runs"
+    return f"{count} failed ({describe_causes(failures)})"
 
 
-def refuse_or_warn(failed: Sequence[Record], done: int) -> None:
+def check_failures(failures: Sequence[Record], run_count: int) -> None:
     """Raise an error if every run failed; if only some did, warn the caller of the experiment."""
-    if not failed:
+    if not failures:
         return
-    if len(failed) == done:
-        raise InputError(f"every run failed ({describe_causes(failed)})")
-    warnings.warn(f"{describe_failures(failed, done)}; `.failures` has them", FailedRunsWarning, stacklevel=3)
+    if len(failures) == run_count:
+        raise InputError(f"every run failed ({describe_causes(failures)})")
+    warnings.warn(f"{describe_failures(failures, run_count)}; `.failures` has them", FailedRunsWarning, stacklevel=3)
 
 
 def _join_first(words: Sequence[str], noun: str, separator: str = ", ") -> str:
@@ -80,7 +80,7 @@ class TrialCollector:
         self._stored, self._executor = records, executor
         self._progress = progress or (lambda count: None)
         self._records: dict[str, Record] = {}
-        self._rounds, self._seconds, self._found = 0, 0.0, 0
+        self._rounds, self._seconds, self._existing = 0, 0.0, 0
 
     def collect(self, trials: Iterable[Trial]) -> None:
         """Run those of the trials that have no record, and store their records as they come."""
@@ -94,7 +94,7 @@ class TrialCollector:
             elif trial.identity not in missing or trial.curve:  # of two equal trials, keep the one with a curve
                 missing[trial.identity] = trial
         self._records |= existing
-        self._found += len(existing)
+        self._existing += len(existing)
         started, count = time.perf_counter(), len(self._records)
         try:
             with closing(self._executor.run(list(missing.values()), self._progress)) as records:
@@ -113,8 +113,8 @@ class TrialCollector:
 
     @property
     def cost(self) -> Cost:
-        """The cost of the trials that were run now, and the number of those that had records already."""
-        return Cost(self._executor.where, self._rounds, self._seconds, self._found)
+        """The cost of the trials that were run, and the number of those that already had records."""
+        return Cost(self._executor.where, self._rounds, self._seconds, self._existing)
 
     def records_of(self, trials: Iterable[Trial]) -> list[Record]:
         """Return the records of those of the trials that were run, failed or not, in order."""

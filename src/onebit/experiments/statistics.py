@@ -160,25 +160,25 @@ class Summary:
         return rounds / max(1e-9, float(sum(record.seconds for record in self.records)))
 
     @property
-    def on(self) -> list[str]:
-        """The devices that ran it: `CPU`, or names of GPUs."""
+    def devices(self) -> list[str]:
+        """The devices that ran the learner: `CPU`, or names of GPUs."""
         return list(dict.fromkeys(record.on for record in self.records))
 
-    def difference(self, other: Summary, measure: str = "played") -> MeanEstimate:
+    def difference(self, reference: Summary, measure: str = "played") -> MeanEstimate:
         """Return how much higher its error is than another learner's, paired run by run."""
-        return estimate(np.array(list(self.excess(other, measure).values())))
+        return estimate(np.array(list(self.excess(reference, measure).values())))
 
-    def excess(self, other: Summary, measure: str = "played") -> dict[int, float]:
+    def excess(self, reference: Summary, measure: str = "played") -> dict[int, float]:
         """Return how much higher its error is than another learner's, by the seed of the run.
 
         With the measure `reward`: how much lower its mean reward is.
         """
         name, sign = {"played": ("error", 1.0), "greedy": ("greedy_error", 1.0), "reward": ("reward", -1.0)}[measure]
-        others = {record.seed: getattr(record, name) for record in other.records}
+        reference_values = {record.seed: getattr(record, name) for record in reference.records}
         return {
-            record.seed: sign * (getattr(record, name) - others[record.seed])
+            record.seed: sign * (getattr(record, name) - reference_values[record.seed])
             for record in self.records
-            if record.seed in others
+            if record.seed in reference_values
         }
 
     def curve(self, measure: str) -> NDArray[np.float64]:
@@ -202,5 +202,5 @@ class Summary:
 
 def describe_speed(summaries: Iterable[Summary]) -> str:
     """Return the heading for rounds per second: the devices that they were measured on."""
-    devices = dict.fromkeys(device for summary in summaries for device in summary.on)
+    devices = dict.fromkeys(device for summary in summaries for device in summary.devices)
     return " or ".join("one core" if device == CPU else f"{device}, its share of the time" for device in devices)

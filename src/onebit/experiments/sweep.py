@@ -1,4 +1,4 @@
-"""`onebit.sweep`: choose among a grid of settings on tuning streams, and report on fresh streams.
+"""`onebit.sweep`: choose among a grid of settings on tuning streams, and test the choice on fresh streams.
 
 The lowest of many noisy means is too low, so the error at which a setting was chosen says little about it. The chosen setting is
 therefore run again, with seeds that were not used for the choice.
@@ -19,9 +19,9 @@ from onebit.experiments.drawing import describe_score, draw_sweep
 from onebit.experiments.grid import Grid, is_numeric
 from onebit.experiments.pages import sweep_page
 from onebit.experiments.report import Page
-from onebit.experiments.report.figures import figure
+from onebit.experiments.report.figures import draw_figure
 from onebit.experiments.report.html import save_page
-from onebit.experiments.runner import TrialCollector, describe_failures, refuse_or_warn, run_experiment
+from onebit.experiments.runner import TrialCollector, check_failures, describe_failures, run_experiment
 from onebit.experiments.statistics import Summary
 from onebit.experiments.trials import Progress, Trial
 from onebit.experiments.trials.cost import Cost, format_count
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TUNING_RUNS, FRESH_RUNS = 3, 10
-FRESH = 1_000_000  # distance of the fresh seeds from the tuning seeds
+FRESH_SEED_OFFSET = 1_000_000  # distance of the fresh seeds from the tuning seeds
 
 
 @dataclass(frozen=True)
@@ -65,12 +65,12 @@ class Sweep:
     @property
     def fresh_seed(self) -> int:
         """The first seed of the fresh streams."""
-        return self.seed + FRESH
+        return self.seed + FRESH_SEED_OFFSET
 
     def __repr__(self) -> str:
-        fresh = "" if self.fresh is None else f", {describe_score(self.fresh)} on fresh streams"
+        confirmation = "" if self.fresh is None else f", {describe_score(self.fresh)} on fresh streams"
         failures = f"; {describe_failures(self.failures)}" if self.failures else ""
-        settings = f"{format_count(len(self.grid.entries), 'setting')}; best {self.best}{fresh}{failures}"
+        settings = f"{format_count(len(self.grid.entries), 'setting')}; best {self.best}{confirmation}{failures}"
         return f"Sweep({self.grid.rule.name} on {self.stream.name}, {settings})"
 
     def save(self, folder: str | Path | None = None) -> Path:
@@ -119,7 +119,7 @@ class Sweep:
 
     def plot(self) -> Figure:
         """Plot the sensitivity curve of one parameter, or the heat map of two, with matplotlib."""
-        return figure(draw_sweep(self))
+        return draw_figure(draw_sweep(self))
 
     def page(self) -> Page:
         """Build the result page: the chosen setting's result on fresh streams, figures, all settings."""
@@ -152,7 +152,7 @@ def sweep(
     """Run a rule with every setting of a grid, and run the best setting again on fresh streams.
 
     The best setting has the lowest error, or the highest mean reward where the stream has rewards. `grid` has the values of each parameter, a
-    list or a text such as "0.001..0.3:log:8"; `options` are the other parameters. `data`, `out` and `on` mean the same as in `onebit.compare`,
+    list or a text such as "0.001..0.3:log:8"; `options` are the other parameters. `X`, `y`, `out` and `on` mean the same as in `onebit.compare`,
     and the side effects are the same.
 
     >>> import onebit
@@ -166,28 +166,29 @@ def sweep(
     require_known("a sweep", settings, {**named_parameters(sweep), **stream_parameters()})
     cells = Grid(learner, grid, options or {})
     streamed = stream(X, y, **settings)
-    tuning, afresh = range(seed, seed + runs), range(seed + FRESH, seed + FRESH + fresh_runs)
+    tuning_seeds = range(seed, seed + runs)
+    fresh_seeds = range(seed + FRESH_SEED_OFFSET, seed + FRESH_SEED_OFFSET + fresh_runs)
     chosen: int | None = None
 
-    trials = [Trial(entry, streamed, each) for entry in cells.entries for each in tuning]
+    trials = [Trial(entry, streamed, run_seed) for entry in cells.entries for run_seed in tuning_seeds]
 
     def tune_and_confirm(collector: TrialCollector) -> None:
         nonlocal chosen
         collector.collect(trials)
-        summaries = [collector.summary(entry, streamed, tuning) for entry in cells.entries]
+        summaries = [collector.summary(entry, streamed, tuning_seeds) for entry in cells.entries]
         means = [math.inf if summary is None else summary.loss.mean for summary in summaries]
         if min(means) < math.inf:
             chosen = means.index(min(means))
-            fresh_trials = [Trial(cells.entries[chosen], streamed, each) for each in afresh]
+            fresh_trials = [Trial(cells.entries[chosen], streamed, run_seed) for run_seed in fresh_seeds]
             trials.extend(fresh_trials)
             collector.collect(fresh_trials)
 
     def build_sweep(collector: TrialCollector) -> Sweep:
-        summaries = [collector.summary(entry, streamed, tuning) for entry in cells.entries]
-        fresh = None if chosen is None else collector.summary(cells.entries[chosen], streamed, afresh)
+        summaries = [collector.summary(entry, streamed, tuning_seeds) for entry in cells.entries]
+        fresh = None if chosen is None else collector.summary(cells.entries[chosen], streamed, fresh_seeds)
         failures, folder, cost = collector.failures(trials), collector.folder, collector.cost
         return Sweep(cells, streamed, summaries, chosen, fresh, failures, runs, fresh_runs, seed, command, folder, cost)
 
     result = run_experiment(tune_and_confirm, build_sweep, out, on, threads, progress)
-    refuse_or_warn(result.failures, len(trials))
+    check_failures(result.failures, len(trials))
     return result

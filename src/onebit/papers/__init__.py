@@ -28,12 +28,12 @@ KINDS = (
 )
 LEARNER_FIELDS = {"set": "options", "set_for": "options_for"}  # key in the file: field of PaperLearner
 SCALES = ("rounds", "classes", "features")
-LIKE = ("data", "learners", "runs", "rounds", "measure")  # fields that an item takes from the item named by `like`
+SHARED_FIELDS = ("data", "learners", "runs", "rounds", "measure")  # those taken from the item named by `like`
 
 
 @dataclass(frozen=True)
 class PaperData:
-    """A data set of an item: its name in the paper, its source and its stream settings."""
+    """A data set of an item: its name in the paper, its source and the settings of its stream."""
 
     name: str
     source: str
@@ -131,7 +131,7 @@ class Paper:
     items: Sequence[PaperItem]
     results: Sequence[PaperResult] = ()
 
-    def chosen(self, names: Sequence[str]) -> list[PaperItem]:
+    def choose_items(self, names: Sequence[str]) -> list[PaperItem]:
         """Return the items with these names; without names, all but those that run only on request."""
         known = {item.name: item for item in self.items}
         for name in names:
@@ -147,104 +147,105 @@ def paper_names() -> list[str]:
     )
 
 
-def paper_named(name: str) -> Paper:
-    """Return the paper with this name.
+def load_paper(name: str) -> Paper:
+    """Load the paper with this name.
 
-    >>> paper_named("chen2009").items[0].title
+    >>> load_paper("chen2009").items[0].title
     'Table I: average error rate'
     """
     if name not in paper_names():
         raise InputError(f"there is no paper {brief(name)}; {nearest(name, [*paper_names(), 'all'])}")
-    return read_paper(name, (resources.files("onebit.papers") / f"{name}.toml").read_text(encoding="utf-8"))
+    return parse_paper(name, (resources.files("onebit.papers") / f"{name}.toml").read_text(encoding="utf-8"))
 
 
-def read_paper(name: str, text: str) -> Paper:
+def parse_paper(name: str, text: str) -> Paper:
     """Parse a paper from its TOML text; raise InputError with the place of anything invalid."""
     table = tomllib.loads(text)
-    _refuse_more(name, table, {"title", "note", "item", "result"})
+    _require_known(name, table, {"title", "note", "item", "result"})
     items: list[PaperItem] = []
-    for number, one in enumerate(table.get("item", ()), start=1):
-        items.append(_item(f"{name}, item {number}", one, {item.name: item for item in items}))
+    for number, entry in enumerate(table.get("item", ()), start=1):
+        items.append(_parse_item(f"{name}, item {number}", entry, {item.name: item for item in items}))
     known = {item.name for item in items}
-    results = [
-        _result(f"{name}, result {number}", one, known) for number, one in enumerate(table.get("result", ()), start=1)
-    ]
+    numbered = enumerate(table.get("result", ()), start=1)
+    results = [_parse_result(f"{name}, result {number}", entry, known) for number, entry in numbered]
     return Paper(name, table["title"], table.get("note", ""), items, results)
 
 
-def _item(where: str, table: dict[str, Any], before: Mapping[str, PaperItem]) -> PaperItem:
+def _parse_item(where: str, table: dict[str, Any], before: Mapping[str, PaperItem]) -> PaperItem:
     where = f"{where} ({table.get('name')})"
     table = dict(table)
-    data = [_data(where, one) for one in table.pop("data", ())]
+    data = [_parse_data(where, entry) for entry in table.pop("data", ())]
     grid = table.pop("grid", {})
-    learners = [_learner(where, {"grid": grid, **one}) for one in table.pop("learner", ())]
+    learners = [_parse_learner(where, {"grid": grid, **entry}) for entry in table.pop("learner", ())]
     claims, like = table.pop("claim", ()), table.pop("like", None)
-    adversaries = [_adversary(where, one) for one in table.pop("adversary", ())]
-    _refuse_more(where, table, set(PaperItem.__dataclass_fields__) - {"data", "learners", "claims", "adversaries"})
+    adversaries = [_parse_adversary(where, entry) for entry in table.pop("adversary", ())]
+    _require_known(where, table, set(PaperItem.__dataclass_fields__) - {"data", "learners", "claims", "adversaries"})
     item = PaperItem(data=data, learners=learners, adversaries=adversaries, **table)
     if like is not None:
-        _refuse_more(f"{where}, like", {like: None}, set(before))
-        item = replace(item, **{name: getattr(before[like], name) for name in LIKE})
-    item = replace(item, claims=[_claim(where, one, item) for one in claims])
-    names = {one.name for one in item.data}
+        _require_known(f"{where}, like", {like: None}, set(before))
+        item = replace(item, **{name: getattr(before[like], name) for name in SHARED_FIELDS})
+    item = replace(item, claims=[_parse_claim(where, entry, item) for entry in claims])
+    names = {entry.name for entry in item.data}
     for learner in item.learners:
         for by_data in (learner.options_for, learner.published, learner.why, learner.chosen):
-            _refuse_more(f"{where}, {learner.name}", by_data, names)
+            _require_known(f"{where}, {learner.name}", by_data, names)
     if item.kind not in KINDS:
-        raise InputError(f"{where} is of the kind {brief(item.kind)}; {nearest(item.kind, KINDS)}")
-    _refuse_more(f"{where}, scale", item.scale, set(SCALES))
+        raise InputError(f"{where}: unknown kind {brief(item.kind)}; {nearest(item.kind, KINDS)}")
+    _require_known(f"{where}, scale", item.scale, set(SCALES))
     return item
 
 
-def _result(where: str, table: dict[str, Any], known: set[str]) -> PaperResult:
+def _parse_result(where: str, table: dict[str, Any], known: set[str]) -> PaperResult:
     where = f"{where} ({table.get('what')})"
-    _refuse_more(where, table, {"what", "says", "item", "why"})
+    _require_known(where, table, {"what", "says", "item", "why"})
     named = table.get("item", [])
     items = [named] if isinstance(named, str) else named
-    _refuse_more(where, dict.fromkeys(items), known)
+    _require_known(where, dict.fromkeys(items), known)
     if bool(items) == bool(table.get("why")):
-        raise InputError(f"{where} needs either an item that tests it, or a sentence (why) that says why there is none")
+        raise InputError(
+            f"{where}: expected either an item that tests it, or a sentence 'why' that says why there is none"
+        )
     return PaperResult(table["what"], table["says"], items, table.get("why", ""))
 
 
-def _claim(where: str, table: dict[str, Any], item: PaperItem) -> Claim:
-    _refuse_more(where, table, set(Claim.__dataclass_fields__))
-    claim, names = Claim(**table), [one.name for one in item.data]
+def _parse_claim(where: str, table: dict[str, Any], item: PaperItem) -> Claim:
+    _require_known(where, table, set(Claim.__dataclass_fields__))
+    claim, names = Claim(**table), [entry.name for entry in item.data]
     if not claim.data:
         claim = replace(claim, data=[*claim.gain] or names)
-    _refuse_more(f"{where}, claim", dict.fromkeys(claim.learners), {one.name for one in item.learners})
-    _refuse_more(f"{where}, claim", dict.fromkeys([*claim.compared_on, *claim.gain]), set(names))
+    _require_known(f"{where}, claim", dict.fromkeys(claim.learners), {entry.name for entry in item.learners})
+    _require_known(f"{where}, claim", dict.fromkeys([*claim.compared_on, *claim.gain]), set(names))
     return claim
 
 
-def _adversary(where: str, table: dict[str, Any]) -> tuple[str, Adversary]:
+def _parse_adversary(where: str, table: dict[str, Any]) -> tuple[str, Adversary]:
     settings = dict(table)
-    _refuse_more(f"{where}, adversary", settings, {"name", *Adversary.__dataclass_fields__})
+    _require_known(f"{where}, adversary", settings, {"name", *Adversary.__dataclass_fields__})
     name = settings.pop("name")
     return name, Adversary(**settings)
 
 
-def _data(where: str, table: dict[str, Any]) -> PaperData:
+def _parse_data(where: str, table: dict[str, Any]) -> PaperData:
     settings = dict(table)
     name, source = settings.pop("name"), settings.pop("source")
     why, fitted = settings.pop("why", ""), settings.pop("fitted", "")
     separable, groups = settings.pop("separable", ""), settings.pop("groups", None)
-    _refuse_more(f"{where}, {name}", settings, {"prepare", "order", "rounds", "noise"})
+    _require_known(f"{where}, {name}", settings, {"prepare", "order", "rounds", "noise"})
     return PaperData(name, source, settings, why, fitted, separable, groups)
 
 
-def _learner(where: str, table: dict[str, Any]) -> PaperLearner:
-    _refuse_more(where, table, {"name", "rule", "set", "set_for", "published", "why", "grid", "chosen"})
+def _parse_learner(where: str, table: dict[str, Any]) -> PaperLearner:
+    _require_known(where, table, {"name", "rule", "set", "set_for", "published", "why", "grid", "chosen"})
     for data, setting in table.get("chosen", {}).items():
         if set(setting) != set(table["grid"]):
             raise InputError(
-                f"{where}, {table['name']} has for {data} a setting of {', '.join(setting)}, "
-                f"but its grid is over {', '.join(table['grid']) or 'nothing'}"
+                f"{where}, {table['name']}: the setting chosen for {data} is of {', '.join(setting)}, "
+                f"but must be of the parameters of the grid: {', '.join(table['grid']) or 'none'}"
             )
     return PaperLearner(**{LEARNER_FIELDS.get(name, name): value for name, value in table.items()})
 
 
-def _refuse_more(where: str, table: Mapping[str, Any], known: set[str]) -> None:
+def _require_known(where: str, table: Mapping[str, Any], known: set[str]) -> None:
     for name in table:
         if name not in known:
-            raise InputError(f"{where} has {brief(name)}; {nearest(name, sorted(known))}")
+            raise InputError(f"{where}: unknown name {brief(name)}; {nearest(name, sorted(known))}")

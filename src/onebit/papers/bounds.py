@@ -19,7 +19,7 @@ from onebit.papers import PaperItem, PaperLearner
 from onebit.papers.plans import ItemPlan, PaperStreams
 from onebit.papers.verdicts import ItemResult, Status, Verdict
 from onebit.rules import chosen_rules
-from onebit.theory.adversaries import Adversary, Forced, fresh_learner
+from onebit.theory.adversaries import Adversary, Forced, make_learner
 from onebit.theory.bound import Bound
 from onebit.theory.mistakes import FEW, CheckedBound, check_bounds, mistake_curves
 from onebit.theory.rounds import read_rounds
@@ -32,11 +32,11 @@ class BoundsMeasurement(Measurement):
     """The bounds that theorems promise on the rounds of a trial, to be compared with `runs` runs."""
 
     kind = "bounds"
-    what = "what theorems promise of it"
+    subject = "its theoretical guarantee"
 
     runs: int
 
-    def take(self, learner: Learner, trial: Trial) -> dict[str, Any]:
+    def measure(self, learner: Learner, trial: Trial) -> dict[str, Any]:
         """Compute the bounds; return them as plain values."""
         rounds = read_rounds(trial.stream, trial.seed)
         entry, marks = trial.entry, choose_marks(rounds.count)
@@ -50,12 +50,12 @@ class BoundsPlan(ItemPlan):
     def __init__(self, item: PaperItem, streams: PaperStreams, quick: bool) -> None:
         super().__init__(item, streams, quick)
         self.streams = {
-            name: read_rounds(given, 0).as_stream() if isinstance(given, Stream) else given
-            for name, given in self.streams.items()
+            name: read_rounds(data_stream, 0).as_stream() if isinstance(data_stream, Stream) else data_stream
+            for name, data_stream in self.streams.items()
         }
 
-    def trials_on(self, data: str, given: Stream) -> list[Trial]:
-        return [trial for learner in self.item.learners for trial in self._trials(learner, data, given)]
+    def trials_on(self, data: str, data_stream: Stream) -> list[Trial]:
+        return [trial for learner in self.item.learners for trial in self._trials(learner, data, data_stream)]
 
     def _trials(self, learner: PaperLearner, data: str, fixed: Stream) -> list[Trial]:
         """Return the trials of a learner; the first one also computes the bounds."""
@@ -72,32 +72,34 @@ class BoundsPlan(ItemPlan):
                 trials = self._trials(learner, name, fixed) if isinstance(fixed, Stream) else []
                 records = self.records(collector, trials) if trials else Status.MISSING
                 if isinstance(records, str):
-                    verdicts.append(self.unmeasured(name, learner.name, records))
+                    verdicts.append(self.missing_verdict(name, learner.name, records))
                     continue
-                found = [Bound(**plain) for plain in records[0].measured["bounds"]]
+                bounds = [Bound(**plain) for plain in records[0].measured["bounds"]]
                 runs, rounds = Summary(trials[0].entry, records), trials[0].stream.rounds
                 verdicts += [
-                    self._verdict(name, learner, one, rounds) for one in check_bounds(runs.errors, rounds, found)
+                    self._verdict(name, learner, checked, rounds)
+                    for checked in check_bounds(runs.errors, rounds, bounds)
                 ]
-                if any(bound.line is not None for bound in found):
+                if any(bound.line is not None for bound in bounds):
                     rule, title = trials[0].entry.rule.name, f"{learner.name} on {name}"
-                    parts.append(mistake_curves(rule, records[0].marks, runs.curve("played"), found, title))
+                    parts.append(mistake_curves(rule, records[0].marks, runs.curve("played"), bounds, title))
         return ItemResult(self.item, self.runs, verdicts, parts)
 
-    def _verdict(self, data: str, learner: PaperLearner, one: CheckedBound, rounds: int) -> Verdict:
-        what = f"{learner.name}: {one.bound.name}, {one.bound.of}"
-        small = one.bound.value < FEW and not one.bound.of.startswith("mistakes")
-        said = one.measured_text if small or not one.bound.applies else f"{one.mean.mean:,.0f}"
-        if one.held is None:
+    def _verdict(self, data: str, learner: PaperLearner, checked: CheckedBound, rounds: int) -> Verdict:
+        bound = checked.bound
+        claim = f"{learner.name}: {bound.name}, {bound.of}"
+        small = bound.value < FEW and not bound.of.startswith("mistakes")
+        text = checked.measured_text if small or not bound.applies else f"{checked.mean.mean:,.0f}"
+        if checked.held is None:
             verdict = Status.SHOWN
-        elif not one.held:
+        elif not checked.held:
             verdict = Status.DIFFERS
         else:
-            beyond = one.bound.of.startswith("mistakes") and one.bound.value >= rounds
-            verdict = Status.VACUOUS if beyond or one.bound.holds == "vacuous" else Status.REPRODUCED
-        told = "" if verdict == Status.REPRODUCED else one.bound.why or f"more than the {rounds:,} rounds there are"
-        promise = ("at most " if math.isfinite(one.bound.value) and not one.bound.equal else "") + one.bound.shown
-        return Verdict(self.item.name, data, what, promise, None, said, verdict, told)
+            beyond = bound.of.startswith("mistakes") and bound.value >= rounds
+            verdict = Status.VACUOUS if beyond or bound.holds == "vacuous" else Status.REPRODUCED
+        explanation = "" if verdict == Status.REPRODUCED else bound.why or f"not below the {rounds:,} rounds"
+        promise = ("at most " if math.isfinite(bound.value) and not bound.equal else "") + bound.value_text
+        return Verdict(self.item.name, data, claim, promise, None, text, verdict, explanation)
 
 
 @dataclass(frozen=True)
@@ -108,14 +110,14 @@ class AdversaryMeasurement(Measurement):
     """
 
     kind = "adversary"
-    what = "what an adversary forces on it"
+    subject = "what an adversary forces on it"
 
     adversary: Adversary
 
-    def take(self, learner: Learner, trial: Trial) -> dict[str, Any]:
+    def measure(self, learner: Learner, trial: Trial) -> dict[str, Any]:
         """Play, and return the mistakes and the margin of the classes that the adversary chose."""
-        game = self.adversary.play(fresh_learner(trial.entry, trial.stream, trial.seed))
-        return {"mistakes": game.mistakes, "margin": self.adversary.certified(game.labels)}
+        game = self.adversary.play(make_learner(trial.entry, trial.stream, trial.seed))
+        return {"mistakes": game.mistakes, "margin": self.adversary.certified_margin(game.labels)}
 
 
 class AdversaryPlan(ItemPlan):
@@ -129,9 +131,9 @@ class AdversaryPlan(ItemPlan):
         ]
 
     def _trials(self, name: str, adversary: Adversary) -> list[Trial]:
-        entry, given = make_entry(name), adversary.stream()
+        entry, data_stream = make_entry(name), adversary.stream()
         measurement = AdversaryMeasurement(adversary)
-        return [Trial(entry, given, seed, curve=False, measurement=measurement) for seed in range(self.runs)]
+        return [Trial(entry, data_stream, seed, curve=False, measurement=measurement) for seed in range(self.runs)]
 
     def trials(self) -> list[Trial]:
         return [
@@ -145,10 +147,10 @@ class AdversaryPlan(ItemPlan):
         verdicts: list[Verdict] = []
         parts: list[Part] = []
         for title, adversary in self.item.adversaries:
-            found = [self._collect_forced(name, adversary, collector) for name in self._names(adversary)]
-            done = [one for one in found if one is not None]
-            verdicts.append(self._verdict(title, adversary, done, len(found)))
-            parts += [forced_table(title, done)] if done else []
+            outcomes = [self._collect_forced(name, adversary, collector) for name in self._names(adversary)]
+            finished = [forced for forced in outcomes if forced is not None]
+            verdicts.append(self._verdict(title, adversary, finished, len(outcomes)))
+            parts += [forced_table(title, finished)] if finished else []
         return ItemResult(self.item, self.runs, verdicts, parts)
 
     def _collect_forced(self, name: str, adversary: Adversary, collector: TrialCollector) -> Forced | None:
@@ -163,23 +165,24 @@ class AdversaryPlan(ItemPlan):
             min(record.measured["margin"] for record in records),
         )
 
-    def _verdict(self, title: str, adversary: Adversary, found: list[Forced], learners: int) -> Verdict:
-        what = f"mistakes of each of {learners} learners"
+    def _verdict(self, title: str, adversary: Adversary, results: list[Forced], learners: int) -> Verdict:
+        claim = f"mistakes of each of {learners} learners"
         published = f"{'at least' if adversary.feedback == 'full' else 'of the order of'} {adversary.published:g}"
-        if len(found) < learners:
+        if len(results) < learners:
             why = "some of the runs failed, or were not done"
-            return Verdict(self.item.name, title, what, published, None, "", Status.FAILED, why)
-        means = [one.mean.mean for one in found]
-        least, bound = min(min(one.adaptive) for one in found), f"expected at least {adversary.expected:g}"
-        said = f"adaptive: at least {least}; oblivious: {min(means):.1f} to {max(means):.1f}, {bound}"
-        spared = [one.rule for one in found if not one.held]
+            return Verdict(self.item.name, title, claim, published, None, "", Status.FAILED, why)
+        means = [forced.mean.mean for forced in results]
+        fewest, bound = min(min(forced.adaptive) for forced in results), f"expected at least {adversary.expected:g}"
+        text = f"adaptive: at least {fewest}; oblivious: {min(means):.1f} to {max(means):.1f}, {bound}"
+        spared = [forced.rule for forced in results if not forced.held]
         why = f"fewer were made by {', '.join(spared)}" if spared else ""
         return Verdict(
-            self.item.name, title, what, published, None, said, Status.DIFFERS if spared else Status.REPRODUCED, why
+            self.item.name, title, claim, published, None, text, Status.DIFFERS if spared else Status.REPRODUCED, why
         )
 
 
-def forced_table(title: str, found: list[Forced]) -> Table:
+def forced_table(title: str, results: list[Forced]) -> Table:
+    """Return the table of the mistakes that an adversary forced on each learner."""
     columns = [
         Column("learner"),
         Column("adaptive", True, "mistakes where the adversary looks at what is played; the fewest of all runs"),
@@ -187,13 +190,13 @@ def forced_table(title: str, found: list[Forced]) -> Table:
         Column("bounds kept"),
     ]
     rows: list[list[Cell]] = []
-    for one in found:
-        mean = one.mean
+    for forced in results:
+        mean = forced.mean
         half = "" if math.isnan(mean.low) else f"± {mean.high - mean.mean:.1f}"
-        kept = Badge("yes", "good") if one.held else Badge("no", "bad")
-        fewest = min(one.adaptive)
-        rows.append([one.rule, Number(fewest, f"{fewest}"), Number(mean.mean, f"{mean.mean:.1f}", half), kept])
-    adversary = found[0].adversary
+        badge = Badge("yes", "good") if forced.held else Badge("no", "bad")
+        fewest = min(forced.adaptive)
+        rows.append([forced.rule, Number(fewest, f"{fewest}"), Number(mean.mean, f"{mean.mean:.1f}", half), badge])
+    adversary = results[0].adversary
     return Table(
         f"{title}: {adversary.rounds} rounds, {adversary.expected:g} mistakes expected at least", columns, {"": rows}
     )

@@ -30,16 +30,17 @@ class ErrorsPlan(ItemPlan):
             for data in item.data:
                 self.entries[learner.name, data.name] = make_entry(learner.rule, learner.options_on(data.name))
 
-    def trials_on(self, data: str, given: Stream) -> list[Trial]:
+    def trials_on(self, data: str, data_stream: Stream) -> list[Trial]:
         entries = [self.entries[learner.name, data] for learner in self.item.learners]
-        return [Trial(entry, given, seed) for seed in range(self.runs) for entry in entries]
+        return [Trial(entry, data_stream, seed) for seed in range(self.runs) for entry in entries]
 
     def summary(self, collector: TrialCollector, learner: str, data: str) -> Summary | Status:
         """Summarise a learner's runs on a data set, or return the status that says why there are none."""
-        streamed, entry = self.streams[data], self.entries[learner, data]
-        if isinstance(streamed, OnebitError):
+        data_stream, entry = self.streams[data], self.entries[learner, data]
+        if isinstance(data_stream, OnebitError):
             return Status.MISSING
-        records = collector.records_of(Trial(entry, streamed, seed) for seed in range(self.runs))  # fewer after Ctrl-C
+        # After Ctrl-C there are fewer records than runs.
+        records = collector.records_of(Trial(entry, data_stream, seed) for seed in range(self.runs))
         if not records:
             return Status.NOT_RUN
         return Status.FAILED if any(record.why for record in records) else Summary(entry, records)
@@ -50,99 +51,103 @@ class ErrorsPlan(ItemPlan):
         for data in self.item.data:
             summaries, names = [], []
             for learner in self.item.learners:
-                found = self.summary(collector, learner.name, data.name)
-                verdicts.append(self._verdict(learner, data, found))
-                if isinstance(found, Summary):
-                    summaries.append(found)
+                summary = self.summary(collector, learner.name, data.name)
+                verdicts.append(self._verdict(learner, data, summary))
+                if isinstance(summary, Summary):
+                    summaries.append(summary)
                     names.append(learner.name)
             if summaries:
                 parts.append(draw_curves(data.name, summaries, names=names))
         verdicts += [self._judge_claim(claim, name, collector) for claim in self.item.claims for name in claim.data]
         return ItemResult(self.item, self.runs, verdicts, parts)
 
-    def _measure(self, found: Summary) -> MeanEstimate:
-        return found.error if self.item.measure == "played" else found.greedy_error
+    def _measure(self, summary: Summary) -> MeanEstimate:
+        return summary.error if self.item.measure == "played" else summary.greedy_error
 
-    def _verdict(self, learner: PaperLearner, data: PaperData, found: Summary | Status) -> Verdict:
+    def _verdict(self, learner: PaperLearner, data: PaperData, summary: Summary | Status) -> Verdict:
         published = learner.published.get(data.name)
         number = "" if published is None else f"{published:g}"
         why = learner.why.get(data.name, "") or data.why
-        if isinstance(found, str):
-            return self.unmeasured(data.name, learner.name, found, number)
-        measured, tolerance = self._measure(found), self.item.tolerance / 100
+        if isinstance(summary, str):
+            return self.missing_verdict(data.name, learner.name, summary, number)
+        measured, tolerance = self._measure(summary), self.item.tolerance / 100
         if published is None:
             verdict = Status.SHOWN
         elif data.fitted:
             verdict, why = Status.FITTED, " ".join(filter(None, (data.fitted, learner.why.get(data.name))))
         else:
             verdict = judge_between(measured, published / 100 - tolerance, published / 100 + tolerance)
-        told = explain_verdict(verdict, measured, why)
+        explanation = explain_verdict(verdict, measured, why)
         return Verdict(
-            self.item.name, data.name, learner.name, number, measured, self._format_error(found), verdict, told
+            self.item.name, data.name, learner.name, number, measured, self._format_error(summary), verdict, explanation
         )
 
-    def _format_error(self, found: Summary) -> str:
+    def _format_error(self, summary: Summary) -> str:
         """Format an error with its interval, and with the number of runs if Ctrl-C left some out."""
-        done = f" ({found.runs} of {self.runs} runs)" if found.runs < self.runs else ""
-        return format_estimate(self._measure(found)) + done
+        run_count = f" ({summary.runs} of {self.runs} runs)" if summary.runs < self.runs else ""
+        return format_estimate(self._measure(summary)) + run_count
 
     def _judge_claim(self, claim: Claim, data: str, collector: TrialCollector) -> Verdict:
         """Judge a claim on one data set."""
         number = f"{claim.gain[data]:g}" if data in claim.gain else "claimed"
-        done: list[Summary] = []
-        for on in filter(None, (data, claim.since)):
+        results: list[Summary] = []
+        for data_name in filter(None, (data, claim.since)):
             for name in claim.learners:
-                found = self.summary(collector, name, on)
-                if isinstance(found, str):
-                    nothing = self.unmeasured(on, claim.text, found, number)
-                    return nothing if found == Status.MISSING else replace(nothing, why=f"{name}: {nothing.why}")
-                done.append(found)
+                summary = self.summary(collector, name, data_name)
+                if isinstance(summary, str):
+                    missing = self.missing_verdict(data_name, claim.text, summary, number)
+                    return missing if summary == Status.MISSING else replace(missing, why=f"{name}: {missing.why}")
+                results.append(summary)
         if claim.within is not None:
             number = f"claimed, here within {claim.within:g}"
-        gain, said, verdict = self._compare_all(claim, done) if claim.among else self._compare_two(claim, data, done)
-        told = explain_verdict(verdict, gain, claim.why.get(data, ""))
-        return Verdict(self.item.name, data, claim.text, number, gain, said, verdict, told)
+        if claim.among:
+            gain, text, verdict = self._compare_all(claim, results)
+        else:
+            gain, text, verdict = self._compare_two(claim, data, results)
+        explanation = explain_verdict(verdict, gain, claim.why.get(data, ""))
+        return Verdict(self.item.name, data, claim.text, number, gain, text, verdict, explanation)
 
-    def _compare_two(self, claim: Claim, data: str, done: list[Summary]) -> tuple[MeanEstimate, str, Status]:
+    def _compare_two(self, claim: Claim, data: str, summaries: list[Summary]) -> tuple[MeanEstimate, str, Status]:
         """Return the difference that a claim on two learners is about, its text, and its verdict."""
-        lower, higher, measure = done[0], done[1], self.item.measure
-        said = f"{self._format_error(lower)} against {self._format_error(higher)}"
+        lower, higher, measure = summaries[0], summaries[1], self.item.measure
+        text = f"{self._format_error(lower)} against {self._format_error(higher)}"
         if claim.gain:
             gain, claimed = higher.difference(lower, measure), claim.gain[data] / 100
             tolerance = self.item.tolerance / 100
-            return gain, points(gain), judge_between(gain, claimed - tolerance, claimed + tolerance)
+            return gain, format_points(gain), judge_between(gain, claimed - tolerance, claimed + tolerance)
         if claim.within is not None:
             gain = lower.difference(higher, measure)
-            return gain, said, judge_between(gain, -math.inf, claim.within / 100)
+            return gain, text, judge_between(gain, -math.inf, claim.within / 100)
         if claim.since:
-            gain, said = self._compare_rises(*done)
+            gain, text = self._compare_rises(*summaries)
         else:
             gain = higher.difference(lower, measure)
-        return gain, said, judge_gain(gain)
+        return gain, text, judge_gain(gain)
 
-    def _compare_all(self, claim: Claim, done: list[Summary]) -> tuple[MeanEstimate, str, Status]:
+    def _compare_all(self, claim: Claim, summaries: list[Summary]) -> tuple[MeanEstimate, str, Status]:
         """Return the largest difference between any two learners, its text, and its verdict.
 
-        The claim is that all learners are near each other.
+        The claim is that all learners are close to each other.
         """
         assert claim.within is not None
-        pairs = [one.difference(other, self.item.measure) for one, other in combinations(done, 2)]
-        gain = max(pairs, key=lambda pair: abs(pair.mean))
-        words = {judge_between(pair, -claim.within / 100, claim.within / 100) for pair in pairs}
-        verdict = next(word for word in (Status.DIFFERS, Status.UNDECIDED, Status.REPRODUCED) if word in words)
-        return gain, f"{' / '.join(format_estimate(self._measure(one)) for one in done)}: {points(gain)}", verdict
+        gaps = [first.difference(second, self.item.measure) for first, second in combinations(summaries, 2)]
+        gain = max(gaps, key=lambda gap: abs(gap.mean))
+        statuses = {judge_between(gap, -claim.within / 100, claim.within / 100) for gap in gaps}
+        verdict = next(status for status in (Status.DIFFERS, Status.UNDECIDED, Status.REPRODUCED) if status in statuses)
+        errors = " / ".join(format_estimate(self._measure(summary)) for summary in summaries)
+        return gain, f"{errors}: {format_points(gain)}", verdict
 
     def _compare_rises(
         self, lower: Summary, higher: Summary, lower_since: Summary, higher_since: Summary
     ) -> tuple[MeanEstimate, str]:
-        """Return how much more the higher learner's error rises than the lower one's, and a text on both.
+        """Return how much more the higher learner's error rises than the lower one's, and both rises as text.
 
         Differences are taken run by run.
         """
         measure = self.item.measure
-        one, other = lower.excess(lower_since, measure), higher.excess(higher_since, measure)
-        gain = estimate(np.array([other[seed] - one[seed] for seed in one if seed in other]))
-        rises = [format_estimate(estimate(np.array(list(rise.values())))) for rise in (one, other)]
+        low, high = lower.excess(lower_since, measure), higher.excess(higher_since, measure)
+        gain = estimate(np.array([high[seed] - low[seed] for seed in low if seed in high]))
+        rises = [format_estimate(estimate(np.array(list(rise.values())))) for rise in (low, high)]
         return gain, f"rises by {rises[0]} against {rises[1]}"
 
 
@@ -153,9 +158,9 @@ class ClaimsPlan(ErrorsPlan):
         """Return the trials of each claim's learners on its data, with every seed."""
         pairs = {(name, data) for claim in self.item.claims for name in claim.learners for data in claim.compared_on}
         return [
-            Trial(self.entries[name, data], given, seed)
+            Trial(self.entries[name, data], data_stream, seed)
             for name, data in sorted(pairs)
-            if isinstance(given := self.streams[data], Stream)
+            if isinstance(data_stream := self.streams[data], Stream)
             for seed in range(self.runs)
         ]
 
@@ -164,6 +169,6 @@ class ClaimsPlan(ErrorsPlan):
         return ItemResult(self.item, self.runs, verdicts, [])
 
 
-def points(difference: MeanEstimate) -> str:
+def format_points(difference: MeanEstimate) -> str:
     """Format a difference of errors in percentage points, with its interval."""
     return f"{format_estimate(difference, signed=True)} points"

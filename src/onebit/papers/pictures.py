@@ -23,7 +23,7 @@ from onebit.papers.plans import ItemPlan
 from onebit.papers.verdicts import ItemResult, Status, Verdict
 from onebit.theory.margins import KINDS, margin
 from onebit.theory.rounds import read_rounds
-from onebit.theory.theorems.hoeven2020 import figure1
+from onebit.theory.theorems.hoeven2020 import draw_figure1
 
 POINTS = 3000  # points in a scatter plot
 ACROSS = 160  # points of the grid on which regions are drawn, in each direction
@@ -36,13 +36,13 @@ class ScatterPlan(ItemPlan):
     def result(self, collector: TrialCollector) -> ItemResult:
         parts: list[Part] = []
         verdicts = []
-        for name, streamed in self.streams.items():
-            if isinstance(streamed, OnebitError):
-                verdicts.append(self.unmeasured(name, "the picture"))
+        for name, data_stream in self.streams.items():
+            if isinstance(data_stream, OnebitError):
+                verdicts.append(self.missing_verdict(name, "the picture"))
             else:
-                data = replace(streamed, rounds=POINTS).data(0)
+                data = replace(data_stream, rounds=POINTS).data(0)
                 x, y = np.asarray(data.X, dtype=np.float64)[:POINTS, :2].T.round(4).tolist()
-                classes = [str(one) for one in data.classes]
+                classes = [str(label) for label in data.classes]
                 parts.append(Scatter(name, x, y, data.y[:POINTS].tolist(), classes))
         return ItemResult(self.item, 0, verdicts, parts)
 
@@ -52,7 +52,7 @@ class SeparabilityMeasurement(Measurement):
     """The margins of a trial's rows, for one kind of separability and the next stricter one."""
 
     kind = "separability"
-    what = "its separability"
+    subject = "its separability"
 
     of: str
     groups: Sequence[Sequence[int]] | None
@@ -63,24 +63,24 @@ class SeparabilityMeasurement(Measurement):
         place = KINDS.index(self.of)
         return KINDS[max(0, place - 1) : place + 1]
 
-    def take(self, learner: Learner, trial: Trial) -> dict[str, Any]:
+    def measure(self, learner: Learner, trial: Trial) -> dict[str, Any]:
         """Return the margin of each kind, 0 if there is none."""
         rounds = read_rounds(trial.stream, trial.seed)
-        found = {}
+        margins = {}
         for kind in self.kinds:
             groups = self.groups if kind == "group" else None
-            one = margin(rounds.X, rounds.labels, kind=kind, groups=groups, classes=rounds.classes)
-            found[kind] = one.margin if one.separable else 0.0
-        return {"margins": found}
+            separability = margin(rounds.X, rounds.labels, kind=kind, groups=groups, classes=rounds.classes)
+            margins[kind] = separability.margin if separability.separable else 0.0
+        return {"margins": margins}
 
 
 class SeparabilityPlan(ScatterPlan):
     """The plan of an item that draws data in the plane and checks how separable they are."""
 
-    def trials_on(self, data: str, given: Stream) -> list[Trial]:
-        (measured,) = (one for one in self.item.data if one.name == data)
-        measurement = SeparabilityMeasurement(measured.separable, measured.groups)
-        return [Trial(make_entry(CARRIER), given, given.seed, curve=False, measurement=measurement)]
+    def trials_on(self, data: str, data_stream: Stream) -> list[Trial]:
+        (paper_data,) = (entry for entry in self.item.data if entry.name == data)
+        measurement = SeparabilityMeasurement(paper_data.separable, paper_data.groups)
+        return [Trial(make_entry(CARRIER), data_stream, data_stream.seed, curve=False, measurement=measurement)]
 
     def result(self, collector: TrialCollector) -> ItemResult:
         verdicts = [self._verdict(data, collector) for data in self.item.data]
@@ -88,19 +88,19 @@ class SeparabilityPlan(ScatterPlan):
 
     def _verdict(self, data: PaperData, collector: TrialCollector) -> Verdict:
         words = {"strong": "strongly", "weak": "weakly", "group": "group weakly"}
-        what = f"{words[data.separable]} separable"
-        done = self.records_on(collector, data.name)
-        if isinstance(done, str):
-            return self.unmeasured(data.name, what, done)
-        margins = done[0].measured["margins"]
+        claim = f"{words[data.separable]} separable"
+        records = self.records_on(collector, data.name)
+        if isinstance(records, str):
+            return self.missing_verdict(data.name, claim, records)
+        margins = records[0].measured["margins"]
         stricter = [kind for kind in margins if kind != data.separable]
-        said = ", ".join(
+        text = ", ".join(
             f"{kind} margin {value:.4f}" if value else f"no {kind} margin" for kind, value in margins.items()
         )
         fits = margins[data.separable] > 0.0 and not any(margins[kind] for kind in stricter)
         wanted = "".join(f", not {words[kind]}" for kind in stricter)
         verdict = Status.REPRODUCED if fits else Status.DIFFERS
-        return Verdict(self.item.name, data.name, what + wanted, "drawn", None, said, verdict, data.why)
+        return Verdict(self.item.name, data.name, claim + wanted, "drawn", None, text, verdict, data.why)
 
 
 @dataclass(frozen=True)
@@ -111,19 +111,19 @@ class BoundaryMeasurement(Measurement):
     """
 
     kind = "boundary"
-    what = "its boundary"
+    subject = "its boundary"
 
     of: str
 
-    def take(self, learner: Learner, trial: Trial) -> dict[str, Any]:
-        """Return the regions with fresh points, and the share of the class's points that are misclassified."""
-        fresh = replace(trial.stream, rounds=POINTS).data(1)
-        rows, labels = fresh.X[:POINTS], fresh.y[:POINTS]
-        wrong = np.array([learner.best(x) for x in rows]) != np.array(fresh.classes)[labels]
-        shares = [float(wrong[labels == index].mean()) for index in range(len(fresh.classes))]
+    def measure(self, learner: Learner, trial: Trial) -> dict[str, Any]:
+        """Return the regions with newly drawn points, and the share of misclassified points of the class."""
+        dataset = replace(trial.stream, rounds=POINTS).data(1)
+        rows, labels = dataset.X[:POINTS], dataset.y[:POINTS]
+        wrong = np.array([learner.best(x) for x in rows]) != np.array(dataset.classes)[labels]
+        shares = [float(wrong[labels == index].mean()) for index in range(len(dataset.classes))]
         index = int(np.argmin(shares) if self.of == "easiest" else np.argmax(shares))
         regions = compute_regions(learner, rows, labels, index)
-        return {"class": str(fresh.classes[index]), "wrong": shares[index], "regions": asdict(regions)}
+        return {"class": str(dataset.classes[index]), "wrong": shares[index], "regions": asdict(regions)}
 
 
 def compute_regions(learner: Learner, rows: NDArray[np.float32], labels: NDArray[np.int64], label: int) -> Regions:
@@ -149,20 +149,20 @@ def compute_regions(learner: Learner, rows: NDArray[np.float32], labels: NDArray
 class BoundaryPlan(ItemPlan):
     """The plan of an item that draws a learner's decision regions after one run on each data set."""
 
-    def trials_on(self, data: str, given: Stream) -> list[Trial]:
+    def trials_on(self, data: str, data_stream: Stream) -> list[Trial]:
         (learner,) = self.item.learners
         entry = make_entry(learner.rule, learner.options_on(data))
-        return [Trial(entry, given, given.seed, measurement=BoundaryMeasurement(self.item.boundary_of))]
+        return [Trial(entry, data_stream, data_stream.seed, measurement=BoundaryMeasurement(self.item.boundary_of))]
 
     def result(self, collector: TrialCollector) -> ItemResult:
         parts: list[Part] = []
         verdicts = []
         for name in self.streams:
-            done = self.records_on(collector, name)
-            if isinstance(done, str):
-                verdicts.append(self.unmeasured(name, "the picture", done))
+            records = self.records_on(collector, name)
+            if isinstance(records, str):
+                verdicts.append(self.missing_verdict(name, "the picture", records))
             else:
-                parts.append(draw_boundary(name, done[0].measured))
+                parts.append(draw_boundary(name, records[0].measured))
         return ItemResult(self.item, 0, verdicts, parts)
 
 
@@ -170,8 +170,8 @@ def draw_boundary(title: str, measured: dict[str, Any]) -> Regions:
     """Turn the values measured by `BoundaryMeasurement` into a drawing of the regions."""
     fields = measured["regions"]
     note = (
-        f"Class {measured['class']}: {100 * measured['wrong']:.1f} % of its fresh points are named wrongly. "
-        "Points are fresh; the black line is where its score is 0."
+        f"Class {measured['class']}: {100 * measured['wrong']:.1f} % of its new points are misclassified. "
+        "Points are newly drawn; the black line is where its score is 0."
     )
     return Regions(**{**fields, "title": title, "points": Scatter(**fields["points"]), "note": note})
 
@@ -180,4 +180,4 @@ class GapPlan(ItemPlan):
     """The plan of an item that draws the surrogate gap of Gaptron, which needs no data."""
 
     def result(self, collector: TrialCollector) -> ItemResult:
-        return ItemResult(self.item, 0, [], [figure1(loss) for loss in ("logistic", "hinge", "smooth")])
+        return ItemResult(self.item, 0, [], [draw_figure1(loss) for loss in ("logistic", "hinge", "smooth")])

@@ -25,7 +25,7 @@ class PaperStreams:
         self._progress = progress
         self._sources: dict[tuple[str, str], Source | OnebitError] = {}
 
-    def of(self, item: PaperItem, data: PaperData) -> Stream | OnebitError:
+    def open_stream(self, item: PaperItem, data: PaperData) -> Stream | OnebitError:
         """Return the stream of an item's data set, or the error that says why it is not available."""
         settings = dict(data.settings)
         prepare = settings.pop("prepare", ())
@@ -46,14 +46,14 @@ class ItemPlan(ABC):
 
     def __init__(self, item: PaperItem, streams: PaperStreams, quick: bool) -> None:
         self.item, self.runs = item, min(item.runs, QUICK_RUNS) if quick else item.runs
-        self.streams = {data.name: streams.of(item, data) for data in item.data}
+        self.streams = {data.name: streams.open_stream(item, data) for data in item.data}
 
     def trials(self) -> list[Trial]:
         """Return the trials whose records the item needs: those on all data sets that are available."""
-        pairs = [(name, given) for name, given in self.streams.items() if isinstance(given, Stream)]
-        return [trial for name, given in pairs for trial in self.trials_on(name, given)]
+        pairs = [(name, data_stream) for name, data_stream in self.streams.items() if isinstance(data_stream, Stream)]
+        return [trial for name, data_stream in pairs for trial in self.trials_on(name, data_stream)]
 
-    def trials_on(self, data: str, given: Stream) -> list[Trial]:
+    def trials_on(self, data: str, data_stream: Stream) -> list[Trial]:
         """Return the trials on one data set; none by default."""
         return []
 
@@ -61,23 +61,25 @@ class ItemPlan(ABC):
     def result(self, collector: TrialCollector) -> ItemResult:
         """Return the verdicts and drawings made from the collected records; runs nothing."""
 
-    def unmeasured(self, data: str, what: str, verdict: Status = Status.MISSING, published: str = "") -> Verdict:
+    def missing_verdict(self, data: str, claim: str, verdict: Status = Status.MISSING, published: str = "") -> Verdict:
         """Return the verdict for something that could not be measured, with the reason."""
-        reasons = {
+        by_status = {
             Status.FAILED: "some of its runs failed",
             Status.NOT_RUN: "its runs were not done, or with other code or other data",
         }
-        told = reasons.get(verdict) or str(self.streams[data])
-        return Verdict(self.item.name, data, what, published, None, "", verdict, told)
+        reason = by_status.get(verdict) or str(self.streams[data])
+        return Verdict(self.item.name, data, claim, published, None, "", verdict, reason)
 
     def records_on(self, collector: TrialCollector, data: str) -> list[Record] | Status:
         """Return the records of the trials on one data set, or the status that says why there are none."""
-        given = self.streams[data]
-        return self.records(collector, self.trials_on(data, given)) if isinstance(given, Stream) else Status.MISSING
+        data_stream = self.streams[data]
+        if not isinstance(data_stream, Stream):
+            return Status.MISSING
+        return self.records(collector, self.trials_on(data, data_stream))
 
     def records(self, collector: TrialCollector, trials: Sequence[Trial]) -> list[Record] | Status:
         """Return the records of these trials, or a status if one of them is missing or failed."""
-        found = collector.records_of(trials)
-        if len(found) < len(trials):
+        records = collector.records_of(trials)
+        if len(records) < len(trials):
             return Status.NOT_RUN
-        return Status.FAILED if any(record.why for record in found) else found
+        return Status.FAILED if any(record.why for record in records) else records

@@ -11,7 +11,7 @@ from onebit.experiments.runner import TrialCollector, run_experiment
 from onebit.experiments.trials import Progress, Trial
 from onebit.experiments.trials.cost import describe_platform
 from onebit.experiments.trials.records import FILE
-from onebit.papers import paper_named
+from onebit.papers import load_paper
 from onebit.papers.bounds import AdversaryPlan, BoundsPlan
 from onebit.papers.errors import ClaimsPlan, ErrorsPlan
 from onebit.papers.grid import GridPlan
@@ -54,20 +54,20 @@ def reproduce(
     `threads` mean the same as in `onebit.compare`, and the side effects are the same; `began` is called with the total number of rounds to run, `heard` during downloads.
 
     >>> import onebit
-    >>> found = onebit.reproduce("hoeven2020", ["figure1"])
-    >>> [part.title for part in found.results[0].parts][0]
+    >>> reproduction = onebit.reproduce("hoeven2020", ["figure1"])
+    >>> [part.title for part in reproduction.results[0].parts][0]
     'Surrogate gap, logistic loss, rate 0.1733'
     """
     if not measure and (out is None or not (Path(out) / FILE).is_file()):
-        raise InputError(f"nothing is to be run, but there are no results in {out}: give a folder that has a {FILE}")
-    found = paper_named(paper)
-    chosen = found.chosen(items)
+        raise InputError(f"there are no results in {out} to show: give a folder that has a {FILE}")
+    published = load_paper(paper)
+    chosen_items = published.choose_items(items)
     plans: list[ItemPlan] = []
     trials: list[Trial] = []
 
     def collect(collector: TrialCollector) -> None:
         streams = PaperStreams(heard)
-        plans.extend(PLANS[item.kind](item, streams, quick) for item in chosen)
+        plans.extend(PLANS[item.kind](item, streams, quick) for item in chosen_items)
         wanted = [trial for plan in plans for trial in plan.trials()]
         trials.extend(wanted if measure else filter(collector.has_record, wanted))
         if began is not None:
@@ -78,6 +78,6 @@ def reproduce(
         results = [plan.result(collector) for plan in plans]
         platforms = list(dict.fromkeys(record.platform for record in collector.records_of(trials)))
         failures, folder, cost = collector.failures(trials), collector.folder, collector.cost
-        return Reproduction(found, results, failures, command, folder, cost, platforms or [describe_platform()])
+        return Reproduction(published, results, failures, command, folder, cost, platforms or [describe_platform()])
 
     return run_experiment(collect, build_result, out, on, threads, progress)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from onebit.data.dataset import Dataset
 from onebit.data.sources import Source
 from onebit.data.streams import stream
-from onebit.experiments.drawing import band
+from onebit.experiments.drawing import make_band
 from onebit.experiments.report import Band, Curves, Part, Series
 from onebit.experiments.runner import TrialCollector
 from onebit.experiments.statistics import MeanEstimate, student_quantile
@@ -55,14 +55,14 @@ class TimeMeasurement(Measurement):
     """The CPU time of a trial's loop, measured several times."""
 
     kind = "time"
-    what = "its time"
+    subject = "its time"
 
     repeats: int = REPEATS
 
-    def take(self, learner: Learner, trial: Trial) -> dict[str, Any]:
+    def measure(self, learner: Learner, trial: Trial) -> dict[str, Any]:
         """Return the seconds of one core in the loop, one number per repetition."""
-        shared, again, stop = SharedData(trial, {}), replace(trial, measurement=None), threading.Event()
-        times = [run_trials([again], shared, stop, lambda count: None) for _ in range(self.repeats)]
+        shared, repeated, stop = SharedData(trial, {}), replace(trial, measurement=None), threading.Event()
+        times = [run_trials([repeated], shared, stop, lambda count: None) for _ in range(self.repeats)]
         return {"seconds": [outcome.seconds for outcomes in times for outcome in outcomes or ()]}
 
 
@@ -77,9 +77,9 @@ class TimePlan(ItemPlan):
         return [self.base._replace(**{scale: value}) for value in sorted(self.item.scale[scale])]
 
     def _trials(self, learner: PaperLearner, size: Size) -> list[Trial]:
-        given = stream(Source("drawn rows", False, size.rounds, partial(draw_rows, size), size._asdict))
+        rows = stream(Source("drawn rows", False, size.rounds, partial(draw_rows, size), size._asdict))
         entry = make_entry(learner.rule, dict(learner.options))
-        return [Trial(entry, given, seed, curve=False, measurement=TimeMeasurement()) for seed in range(self.runs)]
+        return [Trial(entry, rows, seed, curve=False, measurement=TimeMeasurement()) for seed in range(self.runs)]
 
     def trials(self) -> list[Trial]:
         sizes = dict.fromkeys(size for scale in SCALES for size in self._sizes(scale))
@@ -100,41 +100,41 @@ class TimePlan(ItemPlan):
     ) -> tuple[Verdict, Curves | None]:
         """Judge the exponent of the time in rounds, classes or features, with the other two fixed."""
         sizes, symbol = self._sizes(scale), SYMBOLS[scale]
-        others = ", ".join(f"{SYMBOLS[name]} = {getattr(self.base, name):,}" for name in SCALES if name != scale)
-        told = Verdict(
-            self.item.name, others, f"{learner.name}: exponent of {symbol}", "at most 1", None, "", Status.FAILED
+        fixed = ", ".join(f"{SYMBOLS[name]} = {getattr(self.base, name):,}" for name in SCALES if name != scale)
+        failed = Verdict(
+            self.item.name, fixed, f"{learner.name}: exponent of {symbol}", "at most 1", None, "", Status.FAILED
         )
         times = []
         for size in sizes:
             trials = self._trials(learner, size)
             records = [record for record in collector.records_of(trials) if not record.why]
             if len(records) < len(trials):
-                return replace(told, why="some of its runs failed, or were not done"), None
+                return replace(failed, why="some of its runs failed, or were not done"), None
             times.append([min(record.measured["seconds"]) for record in records])
         values, milliseconds = [float(getattr(size, scale)) for size in sizes], 1000.0 * np.array(times).T
-        found, constant = power_law(values, milliseconds)
-        fitted = [constant * value**found.mean for value in values]
-        title = f"{learner.name}: CPU time against {scale} {symbol}, {others}"
-        law = f"{symbol}^{found.mean:.2f}"
+        exponent, constant = fit_power_law(values, milliseconds)
+        fitted = [constant * value**exponent.mean for value in values]
+        title = f"{learner.name}: CPU time against {scale} {symbol}, {fixed}"
+        law = f"{symbol}^{exponent.mean:.2f}"
         series = [
-            Series("measured", {"time": band(milliseconds)}),
+            Series("measured", {"time": make_band(milliseconds)}),
             Series(f"fitted: {law}", {"time": Band(fitted)}),
         ]
         curves = Curves(title, values, scale, "milliseconds of one core", series)
         # Time is linear in the rounds, and at most linear in classes and features, as part of a round's cost is fixed.
         low = 1.0 - TOLERANCE if scale == "rounds" else -math.inf
-        said = f"{found.mean:.3f} ± {found.high - found.mean:.3f}"
-        verdict = replace(told, said=said, verdict=judge_between(found, low, 1.0 + TOLERANCE))
+        text = f"{exponent.mean:.3f} ± {exponent.high - exponent.mean:.3f}"
+        verdict = replace(failed, said=text, verdict=judge_between(exponent, low, 1.0 + TOLERANCE))
         return (replace(verdict, published="1") if scale == "rounds" else verdict), curves
 
 
-def power_law(values: Sequence[float], times: NDArray[np.float64]) -> tuple[MeanEstimate, float]:
+def fit_power_law(values: Sequence[float], times: NDArray[np.float64]) -> tuple[MeanEstimate, float]:
     """Fit times = constant * values^exponent; return the exponent with its interval, and the constant.
 
     The fit is by least squares of logarithms. `times` has a row for each run and a column for each value.
 
-    >>> found, constant = power_law([1.0, 2.0, 4.0], np.array([[3.0, 12.0, 48.0]]))
-    >>> round(found.mean, 9), round(constant, 9)
+    >>> exponent, constant = fit_power_law([1.0, 2.0, 4.0], np.array([[3.0, 12.0, 48.0]]))
+    >>> round(exponent.mean, 9), round(constant, 9)
     (2.0, 3.0)
     """
     x = np.tile(np.log(values), len(times))

@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from onebit.experiments.pages import facts
+from onebit.experiments.pages import page_facts
 from onebit.experiments.report import Badge, Column, Number, Page, Part, Section, Table, Text
 from onebit.experiments.statistics import MeanEstimate
 from onebit.experiments.trials.cost import Cost, format_count
@@ -18,7 +18,7 @@ from onebit.papers import Paper, PaperItem, PaperResult
 
 
 class Status(StrEnum):
-    """The possible verdicts."""
+    """The possible verdicts on a published number or claim."""
 
     REPRODUCED = "reproduced"
     DIFFERS = "differs"
@@ -60,14 +60,14 @@ def judge_between(measured: MeanEstimate, low: float, high: float) -> Status:
 
 
 def judge_gain(gain: MeanEstimate) -> Status:
-    """Judge whether a claimed difference is there: its whole interval is above 0, below 0, or neither."""
+    """Judge whether a claimed difference exists: its whole interval lies above 0, below 0, or neither."""
     return Status.REPRODUCED if gain.low > 0 else Status.DIFFERS if gain.high < 0 else Status.UNDECIDED
 
 
 def explain_verdict(verdict: Status, judged: MeanEstimate, why: str) -> str:
     """Return the explanation of a verdict: empty if reproduced, else why.
 
-    For a single run it says that one run decides nothing.
+    For a single run, it is that one run decides nothing.
     """
     if verdict == Status.UNDECIDED and math.isnan(judged.low):
         return "One run has no interval, and decides nothing."
@@ -124,38 +124,38 @@ class Reproduction:
         return [verdict for result in self.results for verdict in result.verdicts]
 
     def counts(self) -> dict[str, int]:
-        found = [verdict.verdict for verdict in self.verdicts]
-        return {name: found.count(name) for name in dict.fromkeys(found)}
+        statuses = [verdict.verdict for verdict in self.verdicts]
+        return {name: statuses.count(name) for name in dict.fromkeys(statuses)}
 
     @property
     def summary(self) -> str:
-        told = ", ".join(f"{count} {name}" for name, count in self.counts().items())
-        return told or "nothing to compare; what was drawn is on the page"
+        counts = ", ".join(f"{count} {name}" for name, count in self.counts().items())
+        return counts or "nothing to compare; what was drawn is on the page"
 
     @property
     def unmeasured(self) -> list[Verdict]:
-        """The verdicts of what could not be measured, so that nothing is known about it."""
-        return [one for one in self.verdicts if one.verdict in UNMEASURED]
+        """The verdicts on what could not be measured, so that nothing is known about it."""
+        return [verdict for verdict in self.verdicts if verdict.verdict in UNMEASURED]
 
     @property
     def title(self) -> str:
         """The paper's name and whether it was measured; each cell says whether it was reproduced."""
-        cells, lacking = len(self.verdicts), len(self.unmeasured)
-        if not lacking:
+        cells, missing = len(self.verdicts), len(self.unmeasured)
+        if not missing:
             return f"{self.paper.name}: {'published and measured' if cells else 'drawn'}"
-        told = "nothing was" if lacking == cells else f"{lacking} of {format_count(cells, 'cell')} were not"
-        return f"{self.paper.name}: {told} measured"
+        subject = "nothing was" if missing == cells else f"{missing} of {format_count(cells, 'cell')} were not"
+        return f"{self.paper.name}: {subject} measured"
 
     @property
     def missing_data(self) -> dict[str, str]:
-        """The data that were not available, by the name of their source, and how to get them."""
-        found = {}
+        """The sources that were not available, by name, each with how to get it."""
+        missing = {}
         for result in self.results:
             sources = {data.name: data.source for data in result.item.data}
-            found.update({sources[one.data]: one.why for one in result.verdicts if one.verdict == Status.MISSING})
-        return found
+            missing.update({sources[row.data]: row.why for row in result.verdicts if row.verdict == Status.MISSING})
+        return missing
 
-    def lacking(self) -> list[str]:
+    def describe_gaps(self) -> list[str]:
         """Return sentences on what could not be measured, and how to get the missing data."""
         counts = {name: count for name, count in self.counts().items() if name in UNMEASURED}
         if not counts:
@@ -164,7 +164,7 @@ class Reproduction:
         cells = format_count(len(self.verdicts), "cell")
         return [
             f"{len(self.unmeasured)} of {cells} could not be measured ({why}): nothing is known about them.",
-            *(f"{told}." for told in self.missing_data.values()),
+            *(f"{reason}." for reason in self.missing_data.values()),
         ]
 
     def to_dict(self) -> dict[str, Any]:
@@ -173,7 +173,7 @@ class Reproduction:
             "paper": self.paper.name,
             "title": self.title,
             "counts": self.counts(),
-            "lacking": self.lacking(),
+            "lacking": self.describe_gaps(),
             "verdicts": [verdict.to_dict() for verdict in self.verdicts],
             "failures": [record.failure_to_dict() for record in self.failures],
             "effort": self.cost.to_dict(),
@@ -189,16 +189,16 @@ class Reproduction:
             sections.append(Section(result.item.title, [*parts, *result.parts]))
         if self.paper.results:
             columns = [Column("result"), Column("what it says"), Column("item, or why there is none")]
-            rows = [[one.what, one.says, self._shown_by(one)] for one in self.paper.results]
+            rows = [[result.what, result.says, self._describe_items(result)] for result in self.paper.results]
             sections.append(
                 Section(STATED, [Table("Results, and the items that test or show them", columns, {"": rows})])
             )
-        intro = [*self.lacking(), self.paper.title, *([self.paper.note] if self.paper.note else []), self.summary]
+        intro = [*self.describe_gaps(), self.paper.title, *filter(None, [self.paper.note]), self.summary]
         if self.verdicts:
             intro.append(HOW_JUDGED.replace("*", ""))
-        about = {**facts(self.folder, self.cost), "measured with": "; ".join(self.measured_with)}
-        asked = {"reproduce": self.paper.name, "items": [[result.item.name, result.runs] for result in self.results]}
-        return Page(self.title, self.command, [Text(intro), *sections], about, asked)
+        about = {**page_facts(self.folder, self.cost), "measured with": "; ".join(self.measured_with)}
+        identity = {"reproduce": self.paper.name, "items": [[result.item.name, result.runs] for result in self.results]}
+        return Page(self.title, self.command, [Text(intro), *sections], about, identity)
 
     def markdown(self) -> list[str]:
         """Return the verdicts as lines of Markdown."""
@@ -208,7 +208,7 @@ class Reproduction:
         command = self.command.partition(" --out ")[0]  # the folder means nothing on another machine
         lines += [f"`{command}`: {self.summary}", ""]
         if self.unmeasured:
-            lines += [self.lacking()[0], ""]
+            lines += [self.describe_gaps()[0], ""]
         if self.missing_data:
             names = ", ".join(f"`{name}`" for name in self.missing_data)
             lines += [
@@ -222,39 +222,40 @@ class Reproduction:
             if result.verdicts:
                 lines += ["| data | what | published | measured | verdict |", "|---|---|---:|---:|---|"]
             notes: dict[str, int] = {}
-            for one in result.verdicts:
+            for row in result.verdicts:
                 # The path where a data set was expected means nothing on another machine.
-                why = "The data set was not available." if one.verdict == Status.MISSING else one.why
+                why = "The data set was not available." if row.verdict == Status.MISSING else row.why
                 mark = f" [{notes.setdefault(why, len(notes) + 1)}]" if why else ""
-                lines.append(f"| {one.data} | {one.what} | {one.published} | {one.said} | {one.verdict}{mark} |")
+                lines.append(f"| {row.data} | {row.what} | {row.published} | {row.said} | {row.verdict}{mark} |")
             lines += [""] if result.verdicts else []
             lines += [f"{number}. {why}" for why, number in notes.items()]
             lines += [""] if notes else []
         if self.paper.results:
             lines += [f"### {STATED}", "", "| result | what it says | item, or why there is none |", "|---|---|---|"]
-            lines += [f"| {one.what} | {one.says} | {self._shown_by(one)} |" for one in self.paper.results]
+            lines += [f"| {item.what} | {item.says} | {self._describe_items(item)} |" for item in self.paper.results]
             lines += [""]
         return lines
 
-    def _shown_by(self, stated: PaperResult) -> str:
+    def _describe_items(self, statement: PaperResult) -> str:
         """Return the items that test or show a statement of the paper, or why there are none."""
         titles = {item.name: item.title for item in self.paper.items}
-        ran = {result.item.name for result in self.results}
-        named = [f"{titles[name]} ({name}{'' if name in ran else ', not run here'})" for name in stated.items]
-        return stated.why or "; ".join(named)
+        items = {result.item.name for result in self.results}
+        names = [f"{titles[name]} ({name}{'' if name in items else ', not run here'})" for name in statement.items]
+        return statement.why or "; ".join(names)
 
 
 TONES: dict[str, Any] = {Status.REPRODUCED: "good", Status.DIFFERS: "bad"}
 
 
 def verdict_table(result: ItemResult) -> Table:
+    """Return the table of an item's verdicts, with published and measured values."""
     columns = [Column("data"), Column("what"), Column("published", True), Column("measured", True)]
     columns += [Column("verdict"), Column("explanation")]
     rows: list[Sequence[Any]] = []
-    for one in result.verdicts:
-        value = None if one.measured is None else 100 * one.measured.mean
-        badge = Badge(one.verdict, TONES.get(one.verdict, "plain"))
-        rows.append([one.data, one.what, one.published, Number(value, one.said), badge, one.why])
+    for row in result.verdicts:
+        value = None if row.measured is None else 100 * row.measured.mean
+        badge = Badge(row.verdict, TONES.get(row.verdict, "plain"))
+        rows.append([row.data, row.what, row.published, Number(value, row.said), badge, row.why])
     return Table(
         "Published and measured" + (f", {format_count(result.runs, 'run')}" if result.runs else ""),
         columns,

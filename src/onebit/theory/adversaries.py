@@ -41,7 +41,7 @@ KINDS = ("weak", "strong")
 MOST_VALUES = 20_000_000  # most values in all rows together
 
 RUNS = 20
-SURE = 0.999
+SURE_LEVEL = 0.999
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,9 @@ class Adversary:
     ratio: float
 
     def __post_init__(self) -> None:
-        for name, given, known in (("feedback", self.feedback, FEEDBACKS), ("kind", self.kind, KINDS)):
-            if given not in known:
-                raise InputError(f"there is no {name} {brief(given)}; {nearest(str(given), known)}")
+        for name, value, known in (("feedback", self.feedback, FEEDBACKS), ("kind", self.kind, KINDS)):
+            if value not in known:
+                raise InputError(f"there is no {name} {brief(value)}; {nearest(str(value), known)}")
         if checked_count("classes", self.classes) < 2:
             raise InputError(f"classes is {self.classes}, but must be at least 2")
         least = 1.0 if self.kind == "weak" else 1.0 + math.sqrt(self.classes) / 2.0
@@ -125,7 +125,7 @@ class Adversary:
         return rows if self.kind == "weak" else np.column_stack([rows, np.full(self.blocks, constant)])
 
     def vectors(self, labels: Sequence[int]) -> NDArray[np.float64]:
-        """Return one vector per class that separate rows with these labels.
+        """Return one vector per class; together they separate rows with these labels.
 
         Their squared lengths sum to 1 at most.
         """
@@ -135,7 +135,7 @@ class Adversary:
         part, constant = self._parts
         return np.column_stack([own * (self.margin / part), np.full(self.classes, -self.margin / (2.0 * constant))])
 
-    def certified(self, labels: Sequence[int]) -> float:
+    def certified_margin(self, labels: Sequence[int]) -> float:
         """Recompute the margin of rows with these labels from `vectors`.
 
         It is at least `margin`, up to rounding.
@@ -143,10 +143,10 @@ class Adversary:
         vectors, chosen = self.vectors(labels), np.asarray(labels)
         vectors = vectors / max(1.0, float(np.linalg.norm(vectors)))
         scores = self.rows() @ vectors.T
-        mine = scores[np.arange(self.blocks), chosen]
+        own = scores[np.arange(self.blocks), chosen]
         scores[np.arange(self.blocks), chosen] = -np.inf
-        others = scores.max(axis=1)
-        return float((mine - others).min() if self.kind == "weak" else 2.0 * min(mine.min(), -others.max()))
+        rivals = scores.max(axis=1)
+        return float((own - rivals).min() if self.kind == "weak" else 2.0 * min(own.min(), -rivals.max()))
 
     # --- oblivious: a stream ------------------------------------------------------------------------------------------------
 
@@ -168,7 +168,7 @@ class Adversary:
         """Play adaptively against a learner with the classes 0, 1, ... that has learnt nothing."""
         if self.feedback == "bandit" and learner.runtime.needs_labels:
             raise InputError(
-                f"{learner.runtime.rule.name} has full information, and this adversary is for learners with bandit feedback"
+                f"{learner.runtime.rule.name} needs full information, but this adversary gives bandit feedback"
             )
         plays, labels = [], []
         for x in self.rows().astype(np.float32):
@@ -197,13 +197,13 @@ class Game:
 
     @property
     def mistakes(self) -> int:
-        return sum(one != label for some, label in zip(self.plays, self.labels, strict=True) for one in some)
+        return sum(label != answer for block, answer in zip(self.plays, self.labels, strict=True) for label in block)
 
 
-def fresh_learner(entry: ComparisonEntry, given: Stream, seed: int) -> Learner:
+def make_learner(entry: ComparisonEntry, data_stream: Stream, seed: int) -> Learner:
     """Return the learner of a trial before its first round."""
-    tables = Tables(given.data(seed))
-    return entry.make(given, tables.data, seed, tables.longest_squared)
+    tables = Tables(data_stream.data(seed))
+    return entry.make_learner(data_stream, tables.data, seed, tables.longest_squared)
 
 
 @dataclass(frozen=True)
@@ -228,7 +228,7 @@ class Forced:
         The bound in expectation holds if the 99.9 % interval of the mean reaches up to it: a learner that meets the bound with equality stays below
         it in half of all cases, with this interval in one of 2,000.
         """
-        mean = estimate(np.array(self.oblivious, dtype=np.float64), SURE)
+        mean = estimate(np.array(self.oblivious, dtype=np.float64), SURE_LEVEL)
         separable = self.margin >= self.adversary.margin * (1.0 - 1e-9)
         highest = mean.mean if math.isnan(mean.high) else mean.high
         certain = min(self.adaptive) == self.adversary.rounds
@@ -252,23 +252,23 @@ def adversary(
     for the feedback that the learner gets. `ratio` is R/margin.
 
     >>> from onebit.theory import adversary
-    >>> found = adversary("banditron", classes=3, ratio=4.0, runs=5)
-    >>> found.adversary.rounds, found.adaptive, found.held
+    >>> forced = adversary("banditron", classes=3, ratio=4.0, runs=5)
+    >>> forced.adversary.rounds, forced.adaptive, forced.held
     (32, (32, 32, 32, 32, 32), True)
     """
     checked_count("runs", runs, MAX_RUNS)
     first = checked_seed(seed)
     entry = make_entry(rule, options)
     opponent = Adversary(feedback or "full", kind, classes, ratio)
-    if feedback is None and not fresh_learner(entry, opponent.stream(), first).runtime.needs_labels:
+    if feedback is None and not make_learner(entry, opponent.stream(), first).runtime.needs_labels:
         opponent = replace(opponent, feedback="bandit")
-    given = opponent.stream()
-    games = [opponent.play(fresh_learner(entry, given, first + number)) for number in range(runs)]
-    result = run(entry.rule, given, runs=runs, seed=first, **options)
+    data_stream = opponent.stream()
+    games = [opponent.play(make_learner(entry, data_stream, first + number)) for number in range(runs)]
+    result = run(entry.rule, data_stream, runs=runs, seed=first, **options)
     return Forced(
         opponent,
         entry.rule.name,
         tuple(game.mistakes for game in games),
         tuple(round(error * opponent.rounds) for error in result.errors.tolist()),
-        min(opponent.certified(game.labels) for game in games),
+        min(opponent.certified_margin(game.labels) for game in games),
     )

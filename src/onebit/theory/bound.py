@@ -16,7 +16,7 @@ LOOKED_AT = "rounds looked at"  # assumption of a bound on the first rounds of r
 
 @dataclass(frozen=True)
 class Bound:
-    """A bound on the given rounds.
+    """A theorem's bound, evaluated on given rounds.
 
     `value` is in mistakes unless `of` names another quantity: infinite if nothing is promised, NaN if the theorem cannot be read.
     `log_value` is its natural logarithm, known even if the value overflows. A theorem on something else than the mistakes of all runs has the
@@ -39,10 +39,10 @@ class Bound:
     equal: bool = False
     line: Sequence[float] | None = field(default=None, repr=False, compare=False)
 
-    def judged(self, rounds: int) -> Bound:
-        """Return the bound with its logarithm; call it vacuous if no run of so many rounds can break it.
+    def judge(self, rounds: int) -> Bound:
+        """Return the bound with `log_value` set, marked as vacuous if no run of `rounds` rounds can break it.
 
-        >>> Bound("Theorem 3", "Prompak 2017", "", 500.0).judged(400).holds
+        >>> Bound("Theorem 3", "Prompak 2017", "", 500.0).judge(400).holds
         'vacuous'
         """
         log_value = self.log_value
@@ -57,10 +57,10 @@ class Bound:
         return replace(self, log_value=log_value, holds="vacuous", why="; ".join(why))
 
     @property
-    def shown(self) -> str:
+    def value_text(self) -> str:
         """The value as text: as a power of ten if it overflows, after "= " if the theorem promises equality.
 
-        >>> Bound("", "", "", math.inf, log_value=2302.585093).shown, Bound("", "", "", 1234.5, equal=True).shown
+        >>> Bound("", "", "", math.inf, log_value=2302.585093).value_text, Bound("", "", "", 1234.5, equal=True).value_text
         ('10^1,000', '= 1,234.5')
         """
         if math.isnan(self.value):

@@ -46,9 +46,9 @@ class Comparator:
     def losses(self, loss: ComparatorLoss) -> Numbers:
         """Return the exact loss in every round."""
         margin, _ = _margins(self.scores, self.y, 1.0 if loss == "logistic" else 0.0)
-        return _value(loss, margin, 0.0)
+        return _loss_values(loss, margin, 0.0)
 
-    def scaled(self, factor: float) -> Comparator:
+    def scale(self, factor: float) -> Comparator:
         """Return the classifier with its vectors scaled by a factor."""
         return Comparator(factor * self.U, factor * self.scores, self.y)
 
@@ -63,7 +63,7 @@ def zero_comparator(rounds: Rounds) -> Comparator:
     return make_comparator(np.zeros((rounds.kinds, rounds.X.shape[1])), rounds)
 
 
-def fit(
+def fit_comparator(
     loss: ComparatorLoss,
     rounds: Rounds,
     penalty: float,
@@ -74,23 +74,23 @@ def fit(
     """Return the U that minimises the sum of (weighted) losses plus penalty/2 ||U||^2.
 
     >>> rounds = Rounds(np.array([[1.0], [1.0]]), np.array([0, 1]), (0, 1), "coin")
-    >>> abs(fit("logistic", rounds, 1.0).U).max() < 1e-6
+    >>> abs(fit_comparator("logistic", rounds, 1.0).U).max() < 1e-6
     np.True_
     """
     cold = start is None or not start.any()
     U = np.zeros((rounds.kinds, rounds.X.shape[1])) if start is None else start
     for temperature in (1.0,) if loss == "logistic" else TEMPERATURES if cold else TEMPERATURES[-1:]:
-        U = minimise(partial(objective, loss, rounds, penalty, temperature, weights), U)
+        U = minimise(partial(smoothed_objective, loss, rounds, penalty, temperature, weights), U)
     return make_comparator(U, rounds)
 
 
-def objective(
+def smoothed_objective(
     loss: ComparatorLoss, rounds: Rounds, penalty: float, temperature: float, weights: Numbers | None, U: Numbers
 ) -> tuple[float, Numbers]:
     """Return the smoothed sum of losses plus penalty/2 ||U||^2, and its gradient."""
     scores = np.asarray(rounds.X @ U.T)
     margin, shares = _margins(scores, rounds.y, temperature)
-    values, slopes = _value(loss, margin, temperature), _slope(loss, margin, temperature)
+    values, slopes = _loss_values(loss, margin, temperature), _loss_slopes(loss, margin, temperature)
     if weights is not None:
         values, slopes = weights * values, weights * slopes
     pull = -shares * slopes[:, None]
@@ -101,13 +101,15 @@ def objective(
 def minimise(function: Callable[[Numbers], tuple[float, Numbers]], start: Numbers) -> Numbers:
     """Return the minimiser of a smooth convex function, found by L-BFGS."""
 
-    def flat(vector: Numbers) -> tuple[float, Numbers]:
+    def evaluate_flat(vector: Numbers) -> tuple[float, Numbers]:
         value, gradient = function(vector.reshape(start.shape))
         return value, gradient.ravel()
 
     options = {"maxiter": ITERATIONS, "maxcor": 20, "ftol": 1e-8, "gtol": 1e-6}
-    found = import_extra("scipy.optimize").minimize(flat, start.ravel(), jac=True, method="L-BFGS-B", options=options)
-    return np.asarray(found.x, dtype=np.float64).reshape(start.shape)
+    solution = import_extra("scipy.optimize").minimize(
+        evaluate_flat, start.ravel(), jac=True, method="L-BFGS-B", options=options
+    )
+    return np.asarray(solution.x, dtype=np.float64).reshape(start.shape)
 
 
 def fit_path(
@@ -124,11 +126,11 @@ def fit_path(
     yield start
     for penalty in penalties:
 
-        def penalised(U: Numbers, penalty: float = penalty * longest**2) -> tuple[float, Numbers]:
+        def penalised_loss(U: Numbers, penalty: float = penalty * longest**2) -> tuple[float, Numbers]:
             value, gradient = loss(U)
             return float(value + 0.5 * penalty * np.square(U).sum()), gradient + penalty * U
 
-        start = minimise(penalised, start)
+        start = minimise(penalised_loss, start)
         yield start
 
 
@@ -137,35 +139,35 @@ def fit_in_ball(loss: ComparatorLoss, rounds: Rounds, penalty: float, radius: fl
 
     If U is too long, the penalty at which it fits is found by bisection, and U is then stretched to the ball.
     """
-    found = zero_comparator(rounds)
+    candidate = zero_comparator(rounds)
     high = max(penalty, PENALTIES[0] * rounds.longest**2)
     low = high
-    while found.norm <= radius and low > penalty:
+    while candidate.norm <= radius and low > penalty:
         low = max(penalty, low / 10.0)
-        found = fit(loss, rounds, low, start=found.U)
-    if found.norm <= radius:
-        return found
-    high, inside = 10.0 * low, found
+        candidate = fit_comparator(loss, rounds, low, start=candidate.U)
+    if candidate.norm <= radius:
+        return candidate
+    high, closest = 10.0 * low, candidate
     for _ in range(HALVINGS):
         middle = math.sqrt(low * high)
-        inside = fit(loss, rounds, middle, start=inside.U)
-        low, high = (middle, high) if inside.norm > radius else (low, middle)
-    return inside.scaled(radius / inside.norm)
+        closest = fit_comparator(loss, rounds, middle, start=closest.U)
+        low, high = (middle, high) if closest.norm > radius else (low, middle)
+    return closest.scale(radius / closest.norm)
 
 
-def path(loss: ComparatorLoss, rounds: Rounds, weights: Numbers | None = None) -> list[Comparator]:
+def fit_comparators(loss: ComparatorLoss, rounds: Rounds, weights: Numbers | None = None) -> list[Comparator]:
     """Return U = 0 and the fits for penalties from large to small.
 
     For any mix of loss and length, one of them is near the best.
     """
-    found = [zero_comparator(rounds)]
+    fits = [zero_comparator(rounds)]
     size = rounds.longest**2 * (1.0 if weights is None else float(np.median(weights[weights > 0.0])))
     for penalty in PENALTIES:
-        found.append(fit(loss, rounds, penalty * size, start=found[-1].U, weights=weights))
-    return found
+        fits.append(fit_comparator(loss, rounds, penalty * size, start=fits[-1].U, weights=weights))
+    return fits
 
 
-def best(
+def choose_comparator(
     candidates: Iterable[Comparator], bound: Callable[[Comparator], float], radius: float = math.inf
 ) -> Comparator:
     """Return the best candidate, scaled to the length at which the bound is smallest.
@@ -176,26 +178,26 @@ def best(
     if chosen.norm == 0.0:
         return chosen
     farthest = min(3.0, math.log(radius / chosen.norm))
-    found = import_extra("scipy.optimize").minimize_scalar(
-        lambda power: bound(chosen.scaled(math.exp(power))), bounds=(farthest - 6.0, farthest), method="bounded"
+    optimum = import_extra("scipy.optimize").minimize_scalar(
+        lambda power: bound(chosen.scale(math.exp(power))), bounds=(farthest - 6.0, farthest), method="bounded"
     )
-    return min((chosen, chosen.scaled(math.exp(found.x))), key=bound)
+    return min((chosen, chosen.scale(math.exp(optimum.x))), key=bound)
 
 
 def _margins(scores: Numbers, y: NDArray[np.int64], temperature: float) -> tuple[Numbers, Numbers]:
     """Return each label's lead over the (soft) maximum of the others, and the others' weights in it."""
     rows = np.arange(len(y))
-    others = scores.copy()
-    others[rows, y] = -np.inf
-    top = others.max(axis=1)
+    rival_scores = scores.copy()
+    rival_scores[rows, y] = -np.inf
+    top = rival_scores.max(axis=1)
     if temperature == 0.0:
-        return scores[rows, y] - top, others
-    shares = np.exp((others - top[:, None]) / temperature)
+        return scores[rows, y] - top, rival_scores
+    shares = np.exp((rival_scores - top[:, None]) / temperature)
     total = shares.sum(axis=1)
     return scores[rows, y] - top - temperature * np.log(total), shares / total[:, None]
 
 
-def _value(loss: ComparatorLoss, margin: Numbers, temperature: float) -> Numbers:
+def _loss_values(loss: ComparatorLoss, margin: Numbers, temperature: float) -> Numbers:
     if loss == "logistic":
         return np.logaddexp(0.0, -margin) / math.log(2.0)
     if loss == "hinge" and temperature > 0.0:
@@ -206,7 +208,7 @@ def _value(loss: ComparatorLoss, margin: Numbers, temperature: float) -> Numbers
     return np.where(margin <= 0.0, 1.0 - 2.0 * margin, short**2) if loss == "smooth" else short**2
 
 
-def _slope(loss: ComparatorLoss, margin: Numbers, temperature: float) -> Numbers:
+def _loss_slopes(loss: ComparatorLoss, margin: Numbers, temperature: float) -> Numbers:
     if loss == "logistic":
         return -_sigmoid(-margin) / math.log(2.0)
     if loss == "hinge":

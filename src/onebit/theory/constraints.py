@@ -78,8 +78,8 @@ class MarginRows:
         """Return every x as (x, 1)."""
         return MarginRows(append_ones(self.values), float(np.sqrt(self.longest**2 + 1.0)))
 
-    def only(self, numbers: NDArray[Any]) -> MarginRows:
-        """Return some of the rows, with the same `longest`, which margins are measured by."""
+    def select(self, numbers: NDArray[Any]) -> MarginRows:
+        """Return these rows; `longest` stays that of all rows, as margins are relative to it."""
         return MarginRows(self.values[numbers], self.longest)
 
     def scores(self, vectors: Numbers) -> Numbers:
@@ -88,11 +88,11 @@ class MarginRows:
 
     def gram(self, numbers: Labels) -> Numbers:
         """Return the Gram matrix of these rows."""
-        some = self.values[numbers]
-        product = some @ some.T
+        rows = self.values[numbers]
+        product = rows @ rows.T
         return np.asarray(product if isinstance(product, np.ndarray) else product.toarray())
 
-    def combined(self, numbers: Labels, weights: Numbers) -> Numbers:
+    def combine(self, numbers: Labels, weights: Numbers) -> Numbers:
         """Return sums of these rows weighted by `weights` (rows, vectors), one vector per column."""
         return np.asarray((self.values[numbers].T @ weights).T)
 
@@ -113,31 +113,31 @@ class LabelledRows:
 
     @classmethod
     def read(cls, X: Any, labels: Labels, classes: int, bias: bool, kernel: str | None) -> LabelledRows:
-        """Convert user input; raise InputError if it is no table or is not valid for this kernel."""
+        """Convert user input; raise InputError unless it is a table that is valid for this kernel."""
         rows = MarginRows.read(X)
-        chosen = None if kernel is None else Kernel.read(kernel, rows.width)
-        if chosen is None or chosen.code == LINEAR:
+        space = None if kernel is None else Kernel.read(kernel, rows.width)
+        if space is None or space.code == LINEAR:
             return cls(rows.with_constant() if bias else rows, labels, classes)
         if rows.height > MOST_KERNEL_ROWS:
             raise InputError(
-                f"there are {rows.height:,} rows, and a kernel's space takes {MOST_KERNEL_ROWS:,} at most: "
-                f"say rounds={MOST_KERNEL_ROWS} (--rounds {MOST_KERNEL_ROWS}) for a sample"
+                f"{rows.height:,} rows are too many for a kernel, which takes at most {MOST_KERNEL_ROWS:,}: "
+                f"use a sample, with rounds={MOST_KERNEL_ROWS} (--rounds {MOST_KERNEL_ROWS})"
             )
         dense = rows.values if isinstance(rows.values, np.ndarray) else rows.values.toarray()
         try:
             with np.errstate(over="ignore", invalid="ignore"):
-                matrix = chosen.matrix(dense, dense) + float(bias)
+                matrix = space.matrix(dense, dense) + float(bias)
         except OnebitError as error:
             lengths = np.sqrt(np.square(dense).sum(axis=1))
             longest = int(lengths.argmax())
             raise InputError(f"row {longest} has length {lengths[longest]:g}; {error}") from None
         if not np.isfinite(matrix).all():
-            raise InputError(f"the {chosen} kernel of these rows leaves the range of float64; scale the rows")
+            raise InputError(f"the {space} kernel of these rows leaves the range of float64; scale the rows")
         values, vectors = np.linalg.eigh(matrix)
-        kept = values > len(matrix) * np.finfo(np.float64).eps * values[-1]
-        coordinates = np.ascontiguousarray(vectors[:, kept] * np.sqrt(values[kept]))
+        is_significant = values > len(matrix) * np.finfo(np.float64).eps * values[-1]
+        coordinates = np.ascontiguousarray(vectors[:, is_significant] * np.sqrt(values[is_significant]))
         return cls(
-            MarginRows(coordinates, float(np.sqrt(matrix.diagonal().max()))), labels, classes, str(chosen), matrix
+            MarginRows(coordinates, float(np.sqrt(matrix.diagonal().max()))), labels, classes, str(space), matrix
         )
 
     def vectors(self, solutions: Sequence[Solution | None], scales: Sequence[float]) -> Numbers:
@@ -145,7 +145,7 @@ class LabelledRows:
 
         A vector has coefficients for the columns, or in a kernel's space for the rows.
         """
-        found = []
+        parts = []
         for solution, scale in zip(solutions, scales, strict=True):
             width = self.rows.width if self.matrix is None else self.rows.height
             vectors = np.zeros((1 if solution is None else len(solution.vectors), width))
@@ -153,8 +153,8 @@ class LabelledRows:
                 vectors = scale * solution.vectors
             elif solution is not None:
                 np.add.at(vectors.T, solution.rows, scale * solution.weights)
-            found.append(vectors)
-        return np.vstack(found)
+            parts.append(vectors)
+        return np.vstack(parts)
 
     def scores(self, vectors: Numbers) -> tuple[Numbers, float]:
         """Return the scores of all rows and the sum of the squared lengths of the vectors.
@@ -183,33 +183,35 @@ class Constraints(ABC):
         """Return the value of every constraint (rows, columns); infinite where there is none."""
 
     @abstractmethod
-    def parts(self, numbers: Labels, columns: Labels) -> tuple[Numbers, Numbers]:
+    def coefficients(self, numbers: Labels, columns: Labels) -> tuple[Numbers, Numbers]:
         """Return the coefficients of these constraints for their row's scores and for the thresholds."""
 
-    def middles(self, scores: Numbers) -> Numbers:
-        """Return the best thresholds for these scores; most kinds of constraints have no thresholds."""
+    def best_thresholds(self, scores: Numbers) -> Numbers:
+        """Return the best thresholds for these scores; empty if the constraints have no thresholds."""
         return np.zeros(0)
 
-    def has(self, label: int, column: int) -> bool:
+    def has_constraint(self, label: int, column: int) -> bool:
         """Return True if rows with this label have a constraint in this column."""
         return True
 
-    def some(self, count: int) -> Labels:
+    def choose_initial(self, count: int) -> Labels:
         """Return about `count` constraints to start with, as row * columns + column.
 
         They cover every column, with evenly spaced rows of every label.
         """
-        names = np.unique(self.labels)
-        each = max(2, count // (len(names) * self.columns))
-        found = []
-        for label in names:
-            mine = np.flatnonzero(self.labels == label)
-            picked = mine[np.unique(np.linspace(0, len(mine) - 1, each).astype(np.int64))]
-            found += [picked * self.columns + column for column in range(self.columns) if self.has(label, column)]
-        return np.sort(np.concatenate(found))
+        labels = np.unique(self.labels)
+        rows_per_label = max(2, count // (len(labels) * self.columns))
+        numbers = []
+        for label in labels:
+            rows = np.flatnonzero(self.labels == label)
+            sample = rows[np.unique(np.linspace(0, len(rows) - 1, rows_per_label).astype(np.int64))]
+            numbers += [
+                sample * self.columns + column for column in range(self.columns) if self.has_constraint(label, column)
+            ]
+        return np.sort(np.concatenate(numbers))
 
 
-class Against(Constraints):
+class OneVersusRest(Constraints):
     """One class against all others: positive scores for rows with label 1, else negative ones.
 
     The boundary goes through the origin.
@@ -218,12 +220,12 @@ class Against(Constraints):
     def values(self, scores: Numbers, thresholds: Numbers) -> Numbers:
         return np.where(self.labels[:, None] == 1, scores, -scores)
 
-    def parts(self, numbers: Labels, columns: Labels) -> tuple[Numbers, Numbers]:
+    def coefficients(self, numbers: Labels, columns: Labels) -> tuple[Numbers, Numbers]:
         return np.where(self.labels[numbers] == 1, 1.0, -1.0)[:, None], np.zeros((len(numbers), 0))
 
 
 @dataclass(frozen=True)
-class Leading(Constraints):
+class LabelLead(Constraints):
     """The score of a row's label leads all other scores."""
 
     heads: int
@@ -232,7 +234,7 @@ class Leading(Constraints):
     def columns(self) -> int:
         return self.heads
 
-    def has(self, label: int, column: int) -> bool:
+    def has_constraint(self, label: int, column: int) -> bool:
         return label != column
 
     def values(self, scores: Numbers, thresholds: Numbers) -> Numbers:
@@ -241,13 +243,13 @@ class Leading(Constraints):
         leads[numbers, self.labels] = np.inf
         return np.asarray(leads)
 
-    def parts(self, numbers: Labels, columns: Labels) -> tuple[Numbers, Numbers]:
+    def coefficients(self, numbers: Labels, columns: Labels) -> tuple[Numbers, Numbers]:
         unit = np.eye(self.heads)
         return unit[self.labels[numbers]] - unit[columns], np.zeros((len(numbers), 0))
 
 
 @dataclass(frozen=True)
-class Ordered(Constraints):
+class LabelOrder(Constraints):
     """The labels lie in order along one score, with a threshold between neighbouring labels."""
 
     count: int
@@ -256,7 +258,7 @@ class Ordered(Constraints):
     def columns(self) -> int:
         return self.count - 1
 
-    def has(self, label: int, column: int) -> bool:
+    def has_constraint(self, label: int, column: int) -> bool:
         """Return True for the thresholds just below and just above the label."""
         return column in (label - 1, label)
 
@@ -265,12 +267,12 @@ class Ordered(Constraints):
         next_to = self.labels[:, None] - np.arange(self.columns) == above
         return np.where(next_to, np.where(above, 1.0, -1.0) * (scores - thresholds), np.inf)
 
-    def parts(self, numbers: Labels, columns: Labels) -> tuple[Numbers, Numbers]:
+    def coefficients(self, numbers: Labels, columns: Labels) -> tuple[Numbers, Numbers]:
         side = np.where(self.labels[numbers] > columns, 1.0, -1.0)
         return side[:, None], -side[:, None] * (columns[:, None] == np.arange(self.columns))
 
-    def middles(self, scores: Numbers) -> Numbers:
-        """Return the midpoints between the highest score of a label and the lowest of the next one."""
+    def best_thresholds(self, scores: Numbers) -> Numbers:
+        """Return the midpoints between the highest score of a label and the lowest of the next label."""
         score = scores[:, 0]
         highest = np.array([score[self.labels == label].max() for label in range(self.columns)])
         lowest = np.array([score[self.labels == label + 1].min() for label in range(self.columns)])

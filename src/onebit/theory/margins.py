@@ -1,4 +1,4 @@
-"""The separability of data: strong, weak or group weak, with the margin and the rows in the way.
+"""The separability of data: strong, weak or group weak, with the margin and the rows that prevent one.
 
 The definitions are those of Prompak (2017), after Beygelzimer et al. (2019). With squared lengths of the vectors that sum to 1 at
 most, for all rows x of class y:
@@ -21,6 +21,7 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -30,20 +31,20 @@ from onebit.contract.validation import ClassName, checked_count, checked_seed, j
 from onebit.data.sources import source_of
 from onebit.errors import InputError, brief, nearest
 from onebit.theory.constraints import (
-    Against,
+    LabelLead,
     LabelledRows,
+    LabelOrder,
     Labels,
-    Leading,
     Numbers,
-    Ordered,
+    OneVersusRest,
     import_extra,
 )
-from onebit.theory.programs import NOTHING, Solution, Told, largest_margin, leading_margin, softly
+from onebit.theory.programs import NEGLIGIBLE_MARGIN, Report, Solution, find_soft_slacks, largest_margin, leading_margin
 
 KINDS = ("strong", "weak", "group")
-WORST = 10  # rows reported if there is no margin
+REPORTED_ROWS = 10  # rows reported if there is no margin
 LARGEST_GROUP = 5  # classes in a group; all their orders are tried, 60 for five classes
-EXACT = 1e-6  # largest relative gap between margin and upper bound to call them certified
+CERTIFIED_GAP = 1e-6  # largest relative gap between margin and upper bound to call them certified
 
 _SAMPLE = 23  # stream of random numbers for sampling rows
 
@@ -59,7 +60,7 @@ class Margin:
     recomputed from the rows and agree to six digits, or that `upper` is as good as 0. `slack` is the smallest distance of a constraint from
     `margin`, recomputed; it is 0 up to rounding.
 
-    `worst` has the rows most in the way if there is no margin: (row, slack), counted from 0 in the order of the data. For them the sum of
+    `worst` has the rows that most prevent a margin if there is none: (row, slack), counted from 0 in the order of the data. For them the sum of
     squared violations is minimised, over the 1,000 most violated constraints if there are more; a slack of -1 is on the boundary, one below
     that on the wrong side.
 
@@ -95,34 +96,34 @@ def margin(
     bias: bool = False,
     rounds: int | None = None,
     seed: int = 0,
-    told: Told | None = None,
+    told: Report | None = None,
     **data: Any,
 ) -> Margin:
-    """Return the largest margin of data, or a proof that there is none and the rows in the way.
+    """Return the largest margin of data, or a proof that there is none and the rows that prevent one.
 
     `X` is a data name, a path, a source, or rows with labels `y`; the further keywords are those of `onebit.data.source_of`. `rounds` rows are
     drawn by a generator, or sampled from a file, with `seed`. `groups` are lists of classes, which the kind "group" needs. `kernel`
     is as for a learner, `bias` reads x as (x, 1). `told` is called with texts on the progress.
 
-    >>> found = margin([[0.0, 1.0], [1.0, 0.0]], ["up", "right"], kind="weak")
-    >>> round(found.margin, 6), found.vectors.round(3).tolist(), found.certified
+    >>> result = margin([[0.0, 1.0], [1.0, 0.0]], ["up", "right"], kind="weak")
+    >>> round(result.margin, 6), result.vectors.round(3).tolist(), result.certified
     (1.0, [[0.5, -0.5], [-0.5, 0.5]], True)
     """
     if kind not in KINDS:
         raise InputError(f"kind is {brief(kind)}; {nearest(str(kind), KINDS)}")
     if (groups is not None) != (kind == "group"):
-        raise InputError(f"kind is {brief(kind)}, but groups are given for the kind 'group', and for no other")
+        raise InputError(f"kind is {brief(kind)}, but groups are needed for the kind 'group', and only for that")
     source = source_of(X, y, **data)
-    taken = source.rounds if rounds is None else checked_count("rounds", rounds)
-    given = source.make(taken, checked_seed(seed))
-    partition = () if groups is None else _partition(groups, given.classes)
-    rows, numbers = _sample_rows(given.X, given.rows, rounds, seed)
-    table = LabelledRows.read(rows, given.y[numbers], len(given.classes), bias, kernel)
+    count = source.rounds if rounds is None else checked_count("rounds", rounds)
+    dataset = source.make(count, checked_seed(seed))
+    partition = () if groups is None else _parse_groups(groups, dataset.classes)
+    rows, numbers = _sample_rows(dataset.X, dataset.rows, rounds, seed)
+    table = LabelledRows.read(rows, dataset.y[numbers], len(dataset.classes), bias, kernel)
     if kind == "group":
-        found = by_groups(table, told, partition)
+        separation = separate_by_groups(table, told, partition)
     else:
-        found = strong(table, told) if kind == "strong" else weak(table, told)
-    return _make_margin(found, kind, table, numbers, given.classes)
+        separation = separate_strongly(table, told) if kind == "strong" else separate_weakly(table, told)
+    return _make_margin(separation, kind, table, numbers, dataset.classes)
 
 
 # --- input ---------------------------------------------------------------------------------------------------------------
@@ -138,69 +139,70 @@ def _sample_rows(X: Any, height: int, rounds: int | None, seed: int) -> tuple[An
     return [X[number] for number in numbers] if isinstance(X, list | tuple) else X[numbers], numbers
 
 
-def _partition(groups: Sequence[Iterable[ClassName]], classes: tuple[ClassName, ...]) -> Partition:
+def _parse_groups(groups: Sequence[Iterable[ClassName]], classes: tuple[ClassName, ...]) -> Partition:
     """Return the groups as class indices; raise InputError for missing, unknown or repeated classes."""
     position = {name: number for number, name in enumerate(classes)}
     spelt = {str(name): number for name, number in position.items()}  # accept "0" for 0
-    found: list[tuple[int, ...]] = []
-    seen: set[int] = set()
-    if isinstance(groups, str) or not all(isinstance(one, Iterable) and not isinstance(one, str) for one in groups):
+    parsed: list[tuple[int, ...]] = []
+    used: set[int] = set()
+    are_lists = all(isinstance(group, Iterable) and not isinstance(group, str) for group in groups)
+    if isinstance(groups, str) or not are_lists:
         raise InputError(f"groups is {brief(groups)}, but must be lists of classes, as in [[0, 1], [2, 3]]")
     for group in groups:
         numbers = []
         for name in group:
             number = position.get(name, spelt.get(str(name)))
             if number is None:
-                raise InputError(f"groups has {brief(name)}, which is no class; {nearest(str(name), spelt)}")
-            if number in seen:
+                raise InputError(f"groups has {brief(name)}, which is not a class; {nearest(str(name), spelt)}")
+            if number in used:
                 raise InputError(f"groups has the class {brief(classes[number])} twice, but each must be in one group")
-            seen.add(number)
+            used.add(number)
             numbers.append(number)
         if not numbers:
-            raise InputError("groups has an empty group, but each must have a class")
-        found.append(tuple(numbers))
-    missing = [name for name, number in position.items() if number not in seen]
+            raise InputError("groups has an empty group, but each group must have at least one class")
+        parsed.append(tuple(numbers))
+    missing = [name for name, number in position.items() if number not in used]
     if missing:
-        raise InputError(f"groups must have every class, and these are missing: {join_names(missing)}")
-    for number, one in enumerate(found):
-        if len(one) > LARGEST_GROUP:
+        raise InputError(f"groups must have every class; missing: {join_names(missing)}")
+    for number, members in enumerate(parsed):
+        if len(members) > LARGEST_GROUP:
             raise InputError(
-                f"group {number + 1} has {len(one)} classes, but the order of at most {LARGEST_GROUP} can be found by trying"
+                f"group {number + 1} has {len(members)} classes, but may have at most {LARGEST_GROUP}: all their orders are tried"
             )
-    return tuple(found)
+    return tuple(parsed)
 
 
 def _make_margin(
-    found: Separation, kind: str, table: LabelledRows, numbers: NDArray[np.int64], classes: tuple[ClassName, ...]
+    separation: Separation, kind: str, table: LabelledRows, numbers: NDArray[np.int64], classes: tuple[ClassName, ...]
 ) -> Margin:
     """Build the `Margin` in terms of the given rows and classes."""
-    separable = found.lower > 0.0
+    separable = separation.lower > 0.0
     if separable:
-        holds = found.slack >= -EXACT * found.lower and found.length <= 1.0 + EXACT
-        certified = holds and found.upper <= (1.0 + EXACT) * found.lower
+        holds = separation.slack >= -CERTIFIED_GAP * separation.lower and separation.length <= 1.0 + CERTIFIED_GAP
+        certified = holds and separation.upper <= (1.0 + CERTIFIED_GAP) * separation.lower
     else:
-        certified = found.upper <= 2.0 * NOTHING * table.rows.longest
+        certified = separation.upper <= 2.0 * NEGLIGIBLE_MARGIN * table.rows.longest
     worst: list[tuple[int, float]] = []
-    if found.slacks is not None:
-        lowest = np.argsort(found.slacks, kind="stable")[:WORST]
-        worst = [(int(numbers[row]), float(found.slacks[row])) for row in lowest if found.slacks[row] < -1e-6]
-    vectors, support = found.vectors, None
+    if separation.slacks is not None:
+        lowest = np.argsort(separation.slacks, kind="stable")[:REPORTED_ROWS]
+        worst = [(int(numbers[row]), float(separation.slacks[row])) for row in lowest if separation.slacks[row] < -1e-6]
+    vectors, support = separation.vectors, None
     if table.matrix is not None and separable:
-        used = np.any([np.any(one != 0.0, axis=0) for one in vectors.values()], axis=0)
-        vectors = {name: one[:, used] for name, one in vectors.items()}
+        used = np.any([np.any(rows != 0.0, axis=0) for rows in vectors.values()], axis=0)
+        vectors = {name: rows[:, used] for name, rows in vectors.items()}
         support = numbers[used]
     return Margin(
         kind=kind,
         separable=separable,
-        margin=found.lower,
-        upper=found.upper,
+        margin=separation.lower,
+        upper=separation.upper,
         R=table.rows.longest,
         rows=table.rows.height,
         classes=classes,
         certified=certified,
-        slack=found.slack,
-        thresholds=found.thresholds,
-        groups=tuple(tuple(classes[one] for one in group) for group in found.groups),
+        slack=separation.slack,
+        thresholds=separation.thresholds,
+        groups=tuple(tuple(classes[label] for label in group) for group in separation.groups),
         kernel=table.kernel,
         support=support,
         worst=worst,
@@ -229,12 +231,12 @@ class Separation:
     slacks: Numbers | None = None
 
 
-def shared_margin(margins: list[float]) -> float:
+def combine_margins(margins: list[float]) -> float:
     """Return the common margin of several vectors whose squared lengths sum to one.
 
     `margins` are those that each vector would have with length one.
 
-    >>> round(shared_margin([3.0, 4.0]), 12), shared_margin([1.0, 0.0]), shared_margin([])
+    >>> round(combine_margins([3.0, 4.0]), 12), combine_margins([1.0, 0.0]), combine_margins([])
     (2.4, 0.0, inf)
     """
     if not margins:
@@ -242,63 +244,67 @@ def shared_margin(margins: list[float]) -> float:
     return 0.0 if min(margins) <= 0.0 else float(np.square(1.0 / np.array(margins)).sum() ** -0.5)
 
 
-def strong(table: LabelledRows, told: Told | None) -> Separation:
+def separate_strongly(table: LabelledRows, report: Report | None) -> Separation:
     """Solve for strong separability: one program per class; the vectors share the length."""
-    against = [Against((table.labels == one).astype(np.int64)) for one in range(table.classes)]
-    solutions = [largest_margin(table.rows, one, told) for one in against]
-    lower, upper = (2.0 * shared_margin([getattr(one, end) for one in solutions]) for end in ("lower", "upper"))
+    programs = [OneVersusRest((table.labels == label).astype(np.int64)) for label in range(table.classes)]
+    solutions = [largest_margin(table.rows, program, report) for program in programs]
+    lower, upper = (
+        2.0 * combine_margins([getattr(solution, end) for solution in solutions]) for end in ("lower", "upper")
+    )
     if lower <= 0.0:
-        bad = [softly(table.rows, one)[0] for one, found in zip(against, solutions, strict=True) if not found.separable]
-        return Separation(0.0, upper, slacks=np.minimum.reduce(bad))
-    vectors = table.vectors(solutions, [0.5 * lower / one.lower for one in solutions])
+        pairs = zip(programs, solutions, strict=True)
+        slacks = [find_soft_slacks(table.rows, program)[0] for program, solution in pairs if not solution.separable]
+        return Separation(0.0, upper, slacks=np.minimum.reduce(slacks))
+    vectors = table.vectors(solutions, [0.5 * lower / solution.lower for solution in solutions])
     scores, length = table.scores(vectors)
     own = np.arange(table.classes) == table.labels[:, None]
     slack = float(np.where(own, scores, -scores).min()) - 0.5 * lower
     return Separation(lower, upper, slack, length, {"vectors": vectors})
 
 
-def weak(table: LabelledRows, told: Told | None) -> Separation:
+def separate_weakly(table: LabelledRows, report: Report | None) -> Separation:
     """Solve for weak separability: one program for all classes."""
-    leading = Leading(table.labels, table.classes)
-    solution = leading_margin(table.rows, leading, told)
+    constraints = LabelLead(table.labels, table.classes)
+    solution = leading_margin(table.rows, constraints, report)
     if not solution.separable:
-        return Separation(0.0, solution.upper, slacks=softly(table.rows, leading)[0])
+        return Separation(0.0, solution.upper, slacks=find_soft_slacks(table.rows, constraints)[0])
     vectors = table.vectors([solution], [1.0])
     scores, length = table.scores(vectors)
-    slack = float(leading.values(scores, np.zeros(0)).min()) - solution.lower
+    slack = float(constraints.values(scores, np.zeros(0)).min()) - solution.lower
     return Separation(solution.lower, solution.upper, slack, length, {"vectors": vectors})
 
 
-def by_groups(table: LabelledRows, told: Told | None, partition: Partition) -> Separation:
+def separate_by_groups(table: LabelledRows, report: Report | None, partition: Partition) -> Separation:
     """Solve for group weak separability: one program between the groups, and one within each."""
-    programs = GroupPrograms(table, told)
-    ordered = [programs.within(group) for group in partition]
+    programs = GroupPrograms(table, report)
+    ordered = [programs.solve_within(group) for group in partition]
     groups, solutions = tuple(order for order, _ in ordered), [solution for _, solution in ordered]
-    outer = programs.between(groups)
+    outer = programs.solve_between(groups)
     inner, inner_upper = (
-        shared_margin([getattr(one, end) for one in solutions if one is not None]) for end in ("lower", "upper")
+        combine_margins([getattr(solution, end) for solution in solutions if solution is not None])
+        for end in ("lower", "upper")
     )
     lower = min(inner, math.inf if outer is None else outer.lower)
     upper = min(inner_upper, math.inf if outer is None else outer.upper)
     if lower == math.inf:
-        raise InputError("all rows are of one class and all classes in one group: there is nothing to tell apart")
+        raise InputError("nothing to separate: all rows are of one class, and all classes in one group")
     if lower <= 0.0:
         return Separation(0.0, upper, groups=groups, slacks=programs.slacks(groups, outer, solutions))
 
-    within = table.vectors(solutions, [1.0 if one is None else inner / one.lower for one in solutions])
+    within = table.vectors(solutions, [1.0 if solution is None else inner / solution.lower for solution in solutions])
     scores, length = table.scores(within)
     slack, thresholds = math.inf, []
     for number, order in enumerate(groups):
-        mine, constraints = programs.in_order(order)
-        along = scores[mine, number][:, None]
-        thresholds.append(constraints.middles(along))
+        rows, constraints = programs.order_constraints(order)
+        along = scores[rows, number][:, None]
+        thresholds.append(constraints.best_thresholds(along))
         slack = min(slack, float(constraints.values(along, thresholds[-1]).min(initial=np.inf)) - lower)
     vectors = {"within": within}
     if outer is not None:
         vectors["between"] = table.vectors([outer], [1.0])
-        scores, other = table.scores(vectors["between"])
-        slack = min(slack, float(programs.leading(groups).values(scores, np.zeros(0)).min()) - lower)
-        length = max(length, other)
+        scores, between_length = table.scores(vectors["between"])
+        slack = min(slack, float(programs.lead_constraints(groups).values(scores, np.zeros(0)).min()) - lower)
+        length = max(length, between_length)
     return Separation(lower, upper, slack, length, vectors, tuple(thresholds), groups)
 
 
@@ -310,68 +316,70 @@ class GroupPrograms:
     """The margin programs of one table between groups of classes, and within each."""
 
     table: LabelledRows
-    told: Told | None
+    report: Report | None
 
-    def between(self, groups: Partition) -> Solution | None:
-        """Return the vectors along which each group leads the others; None for one group."""
-        return leading_margin(self.table.rows, self.leading(groups), self.told) if len(groups) > 1 else None
+    def solve_between(self, groups: Partition) -> Solution | None:
+        """Return the vectors along which each group leads the others; None if there is only one group."""
+        return leading_margin(self.table.rows, self.lead_constraints(groups), self.report) if len(groups) > 1 else None
 
-    def leading(self, groups: Partition) -> Leading:
+    def lead_constraints(self, groups: Partition) -> LabelLead:
         position = np.zeros(self.table.classes, dtype=np.int64)
         for number, group in enumerate(groups):
             position[list(group)] = number
-        return Leading(position[self.table.labels], len(groups))
+        return LabelLead(position[self.table.labels], len(groups))
 
-    def within(self, group: Group) -> tuple[Group, Solution | None]:
+    def solve_within(self, group: Group) -> tuple[Group, Solution | None]:
         """Return the classes of a group in their best order, and the vector that separates them.
 
         Classes without rows come last; one class needs no vector. If no order has a margin, the returned solution has none either.
         """
-        here = self._with_rows(group)
-        absent = tuple(one for one in group if one not in here)
-        if len(here) < 2:
-            return here + absent, None
-        if len(here) > 2:  # pairs are quick to solve, and if two classes have no margin, all have none
-            for pair in itertools.combinations(here, 2):
-                found = self._ordered(pair)
-                if not found.separable:
-                    return here + absent, found
-        solutions = {order: self._ordered(order) for order in _orders(here)}
+        present = self._classes_with_rows(group)
+        absent = tuple(label for label in group if label not in present)
+        if len(present) < 2:
+            return present + absent, None
+        if len(present) > 2:  # pairs are quick to solve, and if two classes have no margin, all have none
+            for pair in itertools.combinations(present, 2):
+                pair_solution = self._solve_order(pair)
+                if not pair_solution.separable:
+                    return present + absent, pair_solution
+        solutions = {order: self._solve_order(order) for order in _list_orders(present)}
         best = max(solutions, key=lambda order: solutions[order].lower)
-        return (best if solutions[best].separable else here) + absent, solutions[best]
+        return (best if solutions[best].separable else present) + absent, solutions[best]
 
-    def _ordered(self, order: Group) -> Solution:
-        """Return the vector along which classes come in this order."""
-        mine, constraints = self.in_order(order)
-        found = largest_margin(self.table.rows.only(mine), constraints, self.told)
-        return replace(found, rows=mine[found.rows])
+    def _solve_order(self, order: Group) -> Solution:
+        """Return the vector along which the classes come in this order."""
+        rows, constraints = self.order_constraints(order)
+        solution = largest_margin(self.table.rows.select(rows), constraints, self.report)
+        return replace(solution, rows=rows[solution.rows])
 
-    def in_order(self, order: Group) -> tuple[Labels, Ordered]:
+    def order_constraints(self, order: Group) -> tuple[Labels, LabelOrder]:
         """Return the rows that have one of these classes, and their constraints for this order."""
-        here = self._with_rows(order)
-        mine = np.flatnonzero(np.isin(self.table.labels, here))
+        present = self._classes_with_rows(order)
+        rows = np.flatnonzero(np.isin(self.table.labels, present))
         position = np.zeros(self.table.classes, dtype=np.int64)
-        position[list(here)] = np.arange(len(here))
-        return mine, Ordered(position[self.table.labels[mine]], len(here))
+        position[list(present)] = np.arange(len(present))
+        return rows, LabelOrder(position[self.table.labels[rows]], len(present))
 
     def slacks(self, groups: Partition, between: Solution | None, within: list[Solution | None]) -> Numbers:
-        """Return each row's slack, in margins, in those programs that have no margin (see `softly`)."""
+        """Return each row's slack in the programs that have no margin, as `find_soft_slacks` measures it."""
         slacks = np.zeros(self.table.rows.height)
         if between is not None and not between.separable:
-            slacks = np.minimum(slacks, softly(self.table.rows, self.leading(groups))[0])
+            slacks = np.minimum(slacks, find_soft_slacks(self.table.rows, self.lead_constraints(groups))[0])
         for group, solution in zip(groups, within, strict=True):
             if solution is not None and not solution.separable:
-                tried = [self.in_order(order) for order in _orders(self._with_rows(group))]
-                found = [softly(self.table.rows.only(mine), constraints) for mine, constraints in tried]
-                mine, least = tried[0][0], min(found, key=lambda one: one[1])[0]
-                slacks[mine] = np.minimum(slacks[mine], least)
+                programs = [self.order_constraints(order) for order in _list_orders(self._classes_with_rows(group))]
+                results = [
+                    find_soft_slacks(self.table.rows.select(rows), constraints) for rows, constraints in programs
+                ]
+                rows, least = programs[0][0], min(results, key=itemgetter(1))[0]
+                slacks[rows] = np.minimum(slacks[rows], least)
         return slacks
 
-    def _with_rows(self, group: Group) -> Group:
+    def _classes_with_rows(self, group: Group) -> Group:
         """Return the classes of the group that have rows; others need no position in an order."""
-        return tuple(one for one in group if (self.table.labels == one).any())
+        return tuple(label for label in group if (self.table.labels == label).any())
 
 
-def _orders(classes: Group) -> list[Group]:
-    """Return the orders of some classes; of an order and its reverse, which are alike, only one."""
+def _list_orders(classes: Group) -> list[Group]:
+    """Return all orders of the classes, leaving out one of each order and its reverse."""
     return [order for order in itertools.permutations(classes) if order[0] < order[-1]]

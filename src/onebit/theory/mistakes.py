@@ -1,4 +1,4 @@
-"""`onebit.theory.bounds`: the bounds that papers promise a learner on given data, next to its runs.
+"""`onebit.theory.bounds`: the bounds that papers promise a learner on some data, next to its runs.
 
 The rows, their order and the noise in their labels are those of one seed, the same in all runs, as the theorems have it: only the
 learner's own randomness differs from run to run.
@@ -19,8 +19,8 @@ from onebit.contract.rule import Rule
 from onebit.contract.validation import MAX_RUNS, ClassName, checked_count, checked_seed
 from onebit.data.streams import stream
 from onebit.errors import InputError, brief, nearest
-from onebit.experiments.drawing import band
-from onebit.experiments.pages import facts
+from onebit.experiments.drawing import make_band
+from onebit.experiments.pages import page_facts
 from onebit.experiments.report import Badge, Band, Cell, Column, Curves, Number, Page, Part, Series, Table, Text
 from onebit.experiments.run import STREAM_SETTINGS, Result, run
 from onebit.experiments.statistics import MeanEstimate, estimate
@@ -38,7 +38,7 @@ EQUAL_WITHIN = 2.0
 
 @dataclass(frozen=True)
 class CheckedBound:
-    """A bound and what was measured: one number for each run measured."""
+    """A bound and its measured values, one per measured run."""
 
     bound: Bound
     measured: Sequence[float]
@@ -82,7 +82,7 @@ class CheckedBound:
 
 
 def check_bounds(errors: NDArray[np.float64], rounds: int, bounds: Sequence[Bound]) -> list[CheckedBound]:
-    """Pair bounds with the mistakes of runs with these errors, or with what the theorem measures."""
+    """Pair each bound with the mistakes of the runs, or with the quantity that its theorem is about."""
     mistakes = [float(round(error * rounds)) for error in errors]
     return [CheckedBound(bound, mistakes if bound.left is None else bound.left) for bound in bounds]
 
@@ -95,8 +95,8 @@ def mistake_curves(
     `played` has one row per run. Bounds that end below the number of rounds are drawn; if there are none, the lowest bound is, next to the line
     of all rounds.
     """
-    drawn = {f"mistakes of {rule}": band(played * marks)}
-    lines = {one.name: one.line for one in bounds if one.line is not None}
+    drawn = {f"mistakes of {rule}": make_band(played * marks)}
+    lines = {bound.name: bound.line for bound in bounds if bound.line is not None}
     binding = {name: line for name, line in lines.items() if line[-1] < marks[-1]}
     if not binding:
         lowest = min(lines.items(), key=lambda item: float(item[1][-1]))
@@ -119,17 +119,19 @@ class Bounds:
 
     def __getitem__(self, name: str) -> CheckedBound:
         """Return the bound with this name."""
-        for one in self.rows:
-            if one.bound.name == name:
-                return one
+        for checked in self.rows:
+            if checked.bound.name == name:
+                return checked
         raise InputError(
-            f"there is no bound {brief(name)} here; {nearest(name, [one.bound.name for one in self.rows])}"
+            f"there is no bound {brief(name)} in this result; {nearest(name, [checked.bound.name for checked in self.rows])}"
         )
 
     @property
     def broken(self) -> list[CheckedBound]:
         """The bounds that are proved but were not kept; there should be none."""
-        return [one for one in self.rows if one.held is False and one.bound.holds in ("proved", "vacuous")]
+        return [
+            checked for checked in self.rows if checked.held is False and checked.bound.holds in ("proved", "vacuous")
+        ]
 
     @cached_property
     def mistakes(self) -> list[int]:
@@ -145,7 +147,7 @@ class Bounds:
             "runs": self.result.runs,
             "seed": self.seed,
             "mistakes": self.mistakes,
-            "bounds": [one.to_dict() for one in self.rows],
+            "bounds": [checked.to_dict() for checked in self.rows],
             "notes": self.notes,
         }
 
@@ -154,16 +156,16 @@ class Bounds:
         text = [
             f"{self.result.runs} runs of {self.result.rounds:,} rounds on the same rows and labels; only the learner's own chance differs. "
             "U is the best linear classifier in hindsight, fitted for each bound; any other U gives a larger one. A bound in "
-            "expectation is held against the mean over runs and its 95 % interval, the others against every run.",
+            "expectation is compared with the mean over runs and its 95 % interval, the others with every run.",
             *self.notes,
         ]
         parts: list[Part] = [Text(text), self.table()]
-        if any(one.bound.line is not None for one in self.rows):
-            curve, found = self.result.curve, [one.bound for one in self.rows]
+        if any(checked.bound.line is not None for checked in self.rows):
+            curve, bounds = self.result.curve, [checked.bound for checked in self.rows]
             title = "Mistakes so far, and the bounds"
-            parts.append(mistake_curves(self.result.rule, curve.rounds, curve.played, found, title))
+            parts.append(mistake_curves(self.result.rule, curve.rounds, curve.played, bounds, title))
         title = f"What theory promises of {self.result.rule} on {self.result.data}"
-        return Page(title, self.command, parts, facts(None), {"bounds": self.command})
+        return Page(title, self.command, parts, page_facts(None), {"bounds": self.command})
 
     def table(self) -> Table:
         """Return a table of all bounds with the measured values."""
@@ -176,19 +178,19 @@ class Bounds:
             Column("runs kept it"),
             Column("why, and with which numbers"),
         ]
-        return Table("Bounds", columns, {"": [self._cells(one) for one in self.rows]})
+        return Table("Bounds", columns, {"": [self._cells(checked) for checked in self.rows]})
 
-    def _cells(self, one: CheckedBound) -> list[Cell]:
-        bound, tones = one.bound, {"proved": "good", "false": "bad"}
+    def _cells(self, checked: CheckedBound) -> list[Cell]:
+        bound, tones = checked.bound, {"proved": "good", "false": "bad"}
         numbers = ", ".join(f"{name} {value:,.4g}" for name, value in bound.assumptions.items())
         about = "" if bound.of == "mistakes" else f"{bound.of}, "
         return [
             f"{bound.name} ({bound.paper})",
             f"{bound.statement}; {about}{bound.setting}",
-            Number(bound.log_value, bound.shown),
-            Number(one.mean.mean if bound.applies else None, one.measured_text),
+            Number(bound.log_value, bound.value_text),
+            Number(checked.mean.mean if bound.applies else None, checked.measured_text),
             Badge(bound.holds, tones.get(bound.holds, "plain")),  # type: ignore[arg-type]
-            "" if one.held is None else Badge("yes", "good") if one.held else Badge("no", "bad"),
+            "" if checked.held is None else Badge("yes", "good") if checked.held else Badge("no", "bad"),
             "; ".join(part for part in (bound.why, numbers) if part),
         ]
 
@@ -212,8 +214,8 @@ def bounds(
     are for the theorems on group weakly separable classes. The comparators need SciPy, the margins Clarabel.
 
     >>> from onebit.theory.mistakes import bounds
-    >>> found = bounds("gaptron", "weak2d", rounds=300, runs=3, setting="full", loss="smooth")
-    >>> [(one.bound.name, one.held) for one in found.rows]
+    >>> result = bounds("gaptron", "weak2d", rounds=300, runs=3, setting="full", loss="smooth")
+    >>> [(checked.bound.name, checked.held) for checked in result.rows]
     [('Lemma 1', True), ('Theorem 3', True)]
     """
     checked_count("runs", runs, MAX_RUNS)
@@ -224,5 +226,5 @@ def bounds(
     rounds = read_rounds(stream(X, y, classes=classes, **settings), first_seed)
     result = run(entry.rule, rounds.as_stream(), runs=runs, seed=first_seed, progress=progress, **options)
     setting = Setting(entry.rule, entry.options, rounds, runs, first_seed, result.curve.rounds, groups)
-    kept = check_bounds(result.errors, rounds.count, compute_promises(setting))
-    return Bounds(result, kept, describe_setting(setting), first_seed, command)
+    checked_bounds = check_bounds(result.errors, rounds.count, compute_promises(setting))
+    return Bounds(result, checked_bounds, describe_setting(setting), first_seed, command)

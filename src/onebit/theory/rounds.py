@@ -72,23 +72,23 @@ class Rounds:
         return stream(replace(source, name=self.name), order="file")
 
 
-def read_rounds(given: Stream, seed: int) -> Rounds:
-    """Return the rounds of a stream with this seed; raise InputError if the theorems are not about them.
+def read_rounds(data_stream: Stream, seed: int) -> Rounds:
+    """Return the rounds of a stream with this seed; raise InputError if theorems do not cover it.
 
     >>> read_rounds(stream("weak2d", rounds=50), 0).X.shape
     (50, 2)
     """
-    if given.delay is not None or given.missing:
-        raise InputError("the theorems are about feedback that comes at once: leave out delay and missing")
-    if given.restricted or given.source.rewards or given.corrected:
+    if data_stream.delay is not None or data_stream.missing:
+        raise InputError("the theorems assume feedback in every round, at once: leave out delay and missing")
+    if data_stream.restricted or data_stream.source.rewards or data_stream.corrected:
         raise InputError(
-            "the theorems are about right and wrong of any class: leave out candidates, rewards and corrected"
+            "the theorems assume that any class may be played and is right or wrong: leave out candidates, rewards and corrected"
         )
-    data = given.data(seed)
-    schedule = given.schedule(data, seed)
+    data = data_stream.data(seed)
+    schedule = data_stream.schedule(data, seed)
     if isinstance(data.X, list | tuple):
-        raise InputError("bounds are computed for rows of numbers, and these are dicts or texts")
+        raise InputError("bounds need rows of numbers, got dicts or texts")
     rows = MarginRows.read(data.X).values
-    order = schedule.order if len(schedule.order) else np.arange(given.rounds) % data.rows
+    order = schedule.order if len(schedule.order) else np.arange(data_stream.rounds) % data.rows
     in_order = len(order) == data.rows and np.array_equal(order, np.arange(data.rows))
-    return Rounds(rows if in_order else rows[order], schedule.labels, data.classes, given.name)
+    return Rounds(rows if in_order else rows[order], schedule.labels, data.classes, data_stream.name)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from onebit.contract.rule import Rule
 from onebit.contract.validation import ClassName
 from onebit.learner.learner import learner_class
-from onebit.theory.comparators import Comparator, make_comparator, path
+from onebit.theory.comparators import Comparator, fit_comparators, make_comparator
 from onebit.theory.rounds import Rounds
 
 TRACED_ROUNDS = 20_000  # traced from a run's start: theorems on the learner's scores hold for any prefix
@@ -31,14 +31,14 @@ class Trace:
 
 @dataclass
 class Setting:
-    """A learner on some rounds.
+    """A learner and the rounds on which theorems are evaluated.
 
-    `given` are the rounds as given, `rounds` as a learner with these options sees them.
+    `raw_rounds` are the rounds of the data, `rounds` those that a learner with these options sees.
     """
 
     rule: Rule
     options: dict[str, Any]
-    given: Rounds
+    raw_rounds: Rounds
     runs: int
     seed: int
     marks: NDArray[np.int64]
@@ -48,7 +48,7 @@ class Setting:
     @cached_property
     def rounds(self) -> Rounds:
         """The rounds, with a constant feature if the learner has a bias."""
-        return self.given.with_constant() if self.options.get("bias") else self.given
+        return self.raw_rounds.with_constant() if self.options.get("bias") else self.raw_rounds
 
     @property
     def kernel(self) -> str | None:
@@ -57,25 +57,25 @@ class Setting:
         return None if kernel is None else str(kernel)
 
     @cached_property
-    def planned(self) -> dict[str, Any]:
+    def planned_options(self) -> dict[str, Any]:
         """The options, including those that the rule plans for such a run."""
         if self.rule.plan is None:
             return self.options
         return {**self.options, **self.rule.plan(self.options, self.rounds.count, self.rounds.longest)}
 
     @property
-    def record(self) -> Any:
-        """The rule's parameters, complete."""
-        return self._settled[0]
+    def params(self) -> Any:
+        """The rule's complete parameters."""
+        return self._params_and_memory[0]
 
     @property
     def memory(self) -> NDArray[np.float64]:
         """The rule's memory before the first round."""
-        return self._settled[1]
+        return self._params_and_memory[1]
 
     @cached_property
-    def _settled(self) -> tuple[Any, NDArray[np.float64]]:
-        own = {name: value for name, value in self.planned.items() if name in self.rule.parameters}
+    def _params_and_memory(self) -> tuple[Any, NDArray[np.float64]]:
+        own = {name: value for name, value in self.planned_options.items() if name in self.rule.parameters}
         return self.rule.settle(self.rounds.kinds, own)
 
     def margin(self, kind: str, kernel: str | None = None) -> Any:
@@ -84,29 +84,31 @@ class Setting:
 
         if (kind, kernel) not in self._margins:
             self._margins[kind, kernel] = margin(
-                self.given.X,
-                self.given.labels,
+                self.raw_rounds.X,
+                self.raw_rounds.labels,
                 kind=kind,
                 groups=self.groups if kind == "group" else None,
                 kernel=kernel,
                 bias=bool(self.options.get("bias")),
-                classes=self.given.classes,
+                classes=self.raw_rounds.classes,
             )
         return self._margins[kind, kernel]
 
     def separators(self) -> list[Comparator]:
-        """Return the separator with the largest margin, so scaled that labels lead by one; or nothing."""
-        found = self.margin("weak")
-        if not found.separable:
+        """Return the largest-margin separator, scaled so that labels lead by one; empty if there is none."""
+        separability = self.margin("weak")
+        if not separability.separable:
             return []
-        one = make_comparator(np.asarray(found.vectors), self.rounds)
-        least = float((1.0 - one.scaled(0.5 / found.margin).losses("hinge")).min()) * 2.0 * found.margin
-        return [one.scaled((1.0 + 1e-12) / least)]  # dividing by the smallest lead gives loss 0, not 1e-9
+        separator = make_comparator(np.asarray(separability.vectors), self.rounds)
+        least = (
+            float((1.0 - separator.scale(0.5 / separability.margin).losses("hinge")).min()) * 2.0 * separability.margin
+        )
+        return [separator.scale((1.0 + 1e-12) / least)]  # dividing by the smallest lead gives loss 0, not 1e-9
 
     @cached_property
     def hinge_path(self) -> list[Comparator]:
         """Comparators for bounds that mix the hinge loss of U with its length."""
-        return path("hinge", self.rounds) + self.separators()
+        return fit_comparators("hinge", self.rounds) + self.separators()
 
     @cached_property
     def traces(self) -> list[Trace]:
@@ -115,10 +117,10 @@ class Setting:
         return [self._trace(self.seed + run, count) for run in range(max(1, min(self.runs, TRACED // count)))]
 
     def _trace(self, seed: int, count: int) -> Trace:
-        learner = learner_class(self.rule)(self.given.classes, seed=seed, **self.planned)
-        rows, classes, labels = self.given.X, learner.classes, self.given.labels
+        learner = learner_class(self.rule)(self.raw_rounds.classes, seed=seed, **self.planned_options)
+        rows, classes, labels = self.raw_rounds.X, learner.classes, self.raw_rounds.labels
         position = {name: index for index, name in enumerate(classes)}
-        scores = np.empty((count, self.rule.heads(self.record)))
+        scores = np.empty((count, self.rule.heads(self.params)))
         played, greedy = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
         for number in range(count):
             x = rows[[number]] if hasattr(rows, "indptr") else rows[number]

@@ -328,7 +328,7 @@ def test_a_comparison_runs_what_it_can_on_the_gpu() -> None:
     learners = ["bpa", "gaptron", "linucb", "perceptron", ("arow", {"matrix": "full"})]
     settings: dict[str, Any] = {"rounds": 2000, "runs": 3, "noise": 0.1, "drift": "abrupt", "delay": 10}
     found, right = (onebit.compare("synsep9", learners, on=on, **settings) for on in ("gpu", "threads"))
-    on = {summary.entry.title: summary.on for summary in found[0].summaries}
+    on = {summary.entry.title: summary.devices for summary in found[0].summaries}
     assert on == {
         title: ["CPU" if title.startswith("arow") else device.name()]
         for title in ("bpa", "gaptron", "linucb", "perceptron", "arow, matrix=full")

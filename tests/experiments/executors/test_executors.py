@@ -293,7 +293,7 @@ def test_the_speeds_of_cores_and_devices_are_told_apart(tmp_path: Path, device: 
     with closing(Records(tmp_path)) as rows:
         collect(trials("bpa"), rows, ThreadsExecutor(1), None)
     found = onebit.compare("synsep9", ["bpa", "banditron"], out=tmp_path, **SHORT)
-    assert sorted(one.on[0] for one in found[0].summaries) == ["CPU", DEVICE]
+    assert sorted(one.devices[0] for one in found[0].summaries) == ["CPU", DEVICE]
     assert set(describe_speed(found[0].summaries).split(" or ")) == {"one core", f"{DEVICE}, its share of the time"}
 
 
@@ -325,7 +325,7 @@ def test_reproduce_says_where_it_ran(device: Device) -> None:
 
 def test_an_executor_is_closed_when_something_breaks(device: Device, tmp_path: Path) -> None:
     (tmp_path / FILE).write_text("something else\n")
-    with pytest.raises(OnebitError, match="not a file of results"):
+    with pytest.raises(OnebitError, match="not a file of onebit results"):
         onebit.compare("synsep9", ["bpa"], out=tmp_path, **SHORT)
 
 
@@ -334,7 +334,7 @@ def test_what_ran_on_threads_is_not_run_again_elsewhere(tmp_path: Path, device: 
         collect(trials("bpa"), rows, ThreadsExecutor(1), None)
     found = onebit.compare("synsep9", ["bpa"], out=tmp_path, **SHORT)
     assert device.groups == []
-    assert found.cost.text == "no new runs; 2 runs were there already"
+    assert found.cost.text == "no new runs; 2 runs existed already"
     assert found.page().facts["ran on"] == found.cost.text
 
 

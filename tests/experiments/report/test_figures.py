@@ -12,7 +12,7 @@ import pytest
 from onebit.contract.installation import install_command
 from onebit.errors import OnebitError
 from onebit.experiments.report import Band, Curves, HeatMap, Page, Scatter, Section, Series
-from onebit.experiments.report.figures import MOST_CURVES, _write, figure, save_figures
+from onebit.experiments.report.figures import MOST_CURVES, _write, draw_figure, save_figures
 from tests.experiments.report import sample
 
 pytest.importorskip("matplotlib", reason="Matplotlib is not installed")
@@ -25,48 +25,50 @@ def curves(*names: str, logarithmic: bool = False, title: str = "Error") -> Curv
 
 
 def test_the_mean_is_a_line_and_the_interval_a_band() -> None:
-    axes = figure(curves("bpa")).axes[0]
+    axes = draw_figure(curves("bpa")).axes[0]
     assert [np.asarray(line.get_ydata())[:2].tolist() for line in axes.lines] == [[90.0, 50.0]]
     assert len(axes.collections) == 1
     assert axes.get_ylabel() == "error, % (played)"
-    axes = figure(curves("bpa"), "greedy").axes[0]
+    axes = draw_figure(curves("bpa"), "greedy").axes[0]
     assert [np.asarray(line.get_ydata()).tolist() for line in axes.lines] == [[80.0, 40.0, 30.0]]
     assert len(axes.collections) == 0
 
 
 @pytest.mark.parametrize("logarithmic", [True, False])
 def test_rounds_are_logarithmic_by_choice(logarithmic: bool) -> None:
-    assert figure(curves("bpa", logarithmic=logarithmic)).axes[0].get_xscale() == ("log" if logarithmic else "linear")
+    assert draw_figure(curves("bpa", logarithmic=logarithmic)).axes[0].get_xscale() == (
+        "log" if logarithmic else "linear"
+    )
 
 
 def test_many_curves_leave_the_best_and_a_note() -> None:
     [many] = [part for part in sample.comparison("synsep10", 0).parts if isinstance(part, Curves)]
-    drawing = figure(many)
+    drawing = draw_figure(many)
     names = drawing.axes[0].get_legend_handles_labels()[1]
     assert len(drawing.axes[0].collections) == MOST_CURVES
     assert names[0] == "bandit feedback:"
     assert "full information:" in names
     assert drawing.get_supxlabel().startswith("The best 12 of 25 curves")
-    assert figure(curves("a", "b")).get_supxlabel() == ""
+    assert draw_figure(curves("a", "b")).get_supxlabel() == ""
 
 
 def test_odd_names_are_shown_as_they_are(tmp_path: Path) -> None:
     odd = curves("_private", "a$b$", "x" * 200, title="costs $5 or $6")
-    _write(figure(odd), tmp_path / "odd.svg")
-    names = figure(odd).axes[0].get_legend_handles_labels()[1]
+    _write(draw_figure(odd), tmp_path / "odd.svg")
+    names = draw_figure(odd).axes[0].get_legend_handles_labels()[1]
     assert [names[0], names[1], len(names[2])] == [" _private", r"a\$b\$", 48]
 
 
 def test_a_heat_map_prints_its_values_and_outlines_the_best() -> None:
     heat = HeatMap("Grid", "exploration", [0.1, 0.2], "C", [1], [[30.0, None]], [["30.0", "failed"]], (0, 0))
-    axes = figure(heat).axes[0]
+    axes = draw_figure(heat).axes[0]
     assert [text.get_text() for text in axes.texts] == ["30.0", "failed"]
     assert len(axes.patches) == 1
     assert [label.get_text() for label in axes.get_xticklabels()] == ["0.1", "0.2"]
 
 
 def test_a_scatter_has_one_cloud_for_each_class() -> None:
-    axes = figure(sample.plane()).axes[0]
+    axes = draw_figure(sample.plane()).axes[0]
     assert len(axes.collections) == 9
     assert sum(np.asarray(cloud.get_offsets()).shape[0] for cloud in axes.collections) == 900
 
@@ -83,7 +85,7 @@ def test_a_scatter_has_one_cloud_for_each_class() -> None:
     ],
 )
 def test_little_data_is_drawn_without_a_warning(part: HeatMap | Scatter | Curves, tmp_path: Path) -> None:
-    _write(figure(part), tmp_path / "little.png")
+    _write(draw_figure(part), tmp_path / "little.png")
     assert (tmp_path / "little.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -107,27 +109,27 @@ def test_every_figure_of_a_page_is_saved_under_its_own_name(tmp_path: Path) -> N
 @pytest.mark.parametrize("suffix", [".png", ".svg"])
 def test_the_same_part_gives_the_same_file(suffix: str, tmp_path: Path) -> None:
     for name in ("one", "other"):
-        _write(figure(curves("a", "b")), tmp_path / f"{name}{suffix}")
+        _write(draw_figure(curves("a", "b")), tmp_path / f"{name}{suffix}")
     assert (tmp_path / f"one{suffix}").read_bytes() == (tmp_path / f"other{suffix}").read_bytes()
 
 
 def test_what_cannot_be_drawn_is_said_in_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(OnebitError, match="no measure 'greed'; did you mean 'greedy'"):
-        figure(curves("a"), "greed")
+        draw_figure(curves("a"), "greed")
     with pytest.raises(OnebitError, match="cannot be written: No such file or directory"):
-        _write(figure(curves("a")), tmp_path / "nowhere" / "error.png")
+        _write(draw_figure(curves("a")), tmp_path / "nowhere" / "error.png")
     (tmp_path / "taken").touch()
     with pytest.raises(OnebitError, match="cannot be created"):
         save_figures(Page("p", "c", []), tmp_path / "taken" / "figures")
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(OnebitError, match=re.escape(install_command("experiments"))):
-        figure(curves("a"))
+        draw_figure(curves("a"))
 
 
 def test_matplotlib_comes_only_with_a_figure_and_without_its_global_state() -> None:
     program = (
         "import sys, onebit.experiments.report.html, onebit.experiments.report.figures as figures; assert 'matplotlib' not in sys.modules;"
-        "from onebit.experiments.report import *; figures.figure(Scatter('', [1.0], [1.0], [0], ['a']));"
+        "from onebit.experiments.report import *; figures.draw_figure(Scatter('', [1.0], [1.0], [0], ['a']));"
         "assert 'matplotlib.pyplot' not in sys.modules"
     )
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

@@ -12,7 +12,7 @@ import onebit
 from onebit.checks.examples import rows, state
 from onebit.data.stream_rounds import Offer
 from onebit.data.streams import Stream, stream
-from onebit.experiments.executors.gpu import why_not
+from onebit.experiments.executors.gpu import find_obstacle
 from onebit.experiments.report.html import page_html
 from onebit.experiments.run import run
 from onebit.experiments.trials import Trial, make_entry, shared_data
@@ -189,7 +189,7 @@ def test_records_keep_mean_rewards_and_those_of_other_streams_have_none(tmp_path
     [("candidates", "candidates"), ("listed", "candidates"), ("rewards", "rewards"), ("corrected", "corrected")],
 )
 def test_a_gpu_leaves_such_trials_to_threads(name: str, words: str) -> None:
-    assert words in (why_not(Trial(make_entry("bpa"), made(name), 0)) or "")
+    assert words in (find_obstacle(Trial(make_entry("bpa"), made(name), 0)) or "")
 
 
 def test_corrections_lower_the_error() -> None:

@@ -14,13 +14,13 @@ GPU, THREADS = "GPU", "2 threads"
     [
         (Cost(), ""),
         (Cost(THREADS), ""),
-        (Cost(THREADS, found=1), "no new runs; 1 run was there already"),
-        (Cost(THREADS, found=1200), "no new runs; 1,200 runs were there already"),
+        (Cost(THREADS, found=1), "no new runs; 1 run existed already"),
+        (Cost(THREADS, found=1200), "no new runs; 1,200 runs existed already"),
         (Cost(THREADS, 300_000, 20.0), "2 threads: 300,000 rounds in 20 s, 15,000 rounds a second"),
         (Cost(GPU, 10**10, 5.0), "GPU: 10,000,000,000 rounds in 5 s, 2 billion rounds a second"),
         (
             Cost(GPU, 10**10, 5.0, 7),
-            "GPU: 10,000,000,000 rounds in 5 s, 2 billion rounds a second; 7 runs were there already",
+            "GPU: 10,000,000,000 rounds in 5 s, 2 billion rounds a second; 7 runs existed already",
         ),
     ],
 )

@@ -155,12 +155,12 @@ def test_memory_does_not_grow_with_the_rounds(
     [
         (
             {"order": "shuffle", "runs": 2, "threads": 2},
-            r"^synsep10 with 1,000,000 rounds, 2 runs of it at a time, whose rows must all be there at once, needs 848 MB of memory, "
+            r"^synsep10 with 1,000,000 rounds, 2 runs of it at a time, whose rows must all be in memory at once, needs 848 MB of memory, "
             r"but only 100 MB is free: take fewer rounds, or fresh rows in the order in which they are drawn, or fewer threads$",
         ),
         (
             {"order": "resample"},
-            "whose rows must all be there at once, needs 408 MB of memory, but only 100 MB",
+            "whose rows must all be in memory at once, needs 408 MB of memory, but only 100 MB",
         ),
         (
             {"delay": 400_000},
@@ -199,7 +199,7 @@ def test_a_comparison_is_refused_before_it_starts(monkeypatch: pytest.MonkeyPatc
 def test_a_copy_of_large_rows_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     table, labels = rows(60_000, width=50)
     monkeypatch.setattr("onebit.contract.memory.available_memory", lambda: 20_000_000)
-    sentence = r"^a copy of all 60,000 rows, dense and in float64, needs 24 MB of memory, but only 20 MB is free: take dtype and space as"
+    sentence = r"^a copy of all 60,000 rows, dense and in float64, needs 24 MB of memory, but only 20 MB is free: use the dtype and space of the rows"
     with pytest.raises(OutOfMemoryError, match=sentence):
         onebit.run("banditron", table.astype(np.float32), labels, rounds=100, dtype="float64")
     assert onebit.run("banditron", table.astype(np.float32), labels, rounds=100).rounds == 100

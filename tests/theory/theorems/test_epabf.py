@@ -21,14 +21,14 @@ from onebit.theory.mistakes import bounds
 from onebit.theory.setting import Trace
 from onebit.theory.theorems.arora2020 import (
     Balance,
-    allowed,
-    balance,
+    compute_balance,
+    compute_limit,
     expected_losses,
+    explain_no_bound,
+    maximise_quadratic,
+    measure_progress,
     mistakes_bound,
-    most,
-    progress,
     read_constraints,
-    unbounded,
 )
 
 Array = NDArray[np.float64]
@@ -113,7 +113,7 @@ def test_a_step_makes_the_progress_that_the_proof_says(variant: Variant, update:
         choice = choice_of(params, scores, label)
         trace = Trace(scores[None], np.array([label]), np.array([choice.greedy]))
         program = read_constraints(params, trace, np.array([truth]), np.array([squared]))
-        least, found = progress(params, program, scores[None]), made(params, scores, squared, label, right)
+        least, found = measure_progress(params, program, scores[None]), made(params, scores, squared, label, right)
         assert found >= least * (1.0 - 1e-6) - 1e-9
         tightest = min(tightest, found / least) if least > 1e-6 else tightest
     assert tightest < 1.01
@@ -134,7 +134,7 @@ def test_in_expectation_a_round_makes_the_progress_that_the_proof_says(variant: 
         chances = [choice_of(params, scores, label).propensity for label in range(K)]
         mean = sum(chances[label] * made(params, scores, squared, label, label == truth) for label in range(K))
         nothing = np.zeros((1, K))
-        found = balance(params, nothing, nothing, np.array([truth]), np.array([squared]))
+        found = compute_balance(params, nothing, nothing, np.array([truth]), np.array([squared]))
         power = 1 if variant == Variant.PA_I else 2
         is_right = int(scores.argmax()) == truth
         cost = 2.0 * C * float(expected_losses(nothing, np.array([truth]), chances[truth], power)[0])
@@ -171,8 +171,8 @@ def streams(seed: int, count: int = 60) -> Iterator[tuple[Array, Labels, int]]:
 def broken_by(params: EPABF, X: Array, y: Labels, trace: Trace, comparators: list[Array]) -> bool:
     """Whether the bound on the losses is broken for some of these."""
     program = read_constraints(params, trace, y, np.square(X).sum(axis=1))
-    left = progress(params, program, trace.scores)
-    return any(left > allowed(params, program, U, X @ U.T) * (1.0 + 1e-6) + 1e-6 for U in comparators)
+    left = measure_progress(params, program, trace.scores)
+    return any(left > compute_limit(params, program, U, X @ U.T) * (1.0 + 1e-6) + 1e-6 for U in comparators)
 
 
 def comparators_for(X: Array, K: int, seed: int) -> list[Array]:
@@ -271,8 +271,8 @@ def test_the_most_mistakes_are_those_of_a_fractional_knapsack() -> None:
 
 
 def test_the_largest_value_of_a_parabola_up_to_a_cap() -> None:
-    assert most(4.0, np.array([2.0, 2.0, 0.0]), 0.5).tolist() == [1.5, 1.5, 2.0]
-    assert most(2.0, np.array([0.5]), math.inf).tolist() == [2.0]
+    assert maximise_quadratic(4.0, np.array([2.0, 2.0, 0.0]), 0.5).tolist() == [1.5, 1.5, 2.0]
+    assert maximise_quadratic(2.0, np.array([0.5]), math.inf).tolist() == [2.0]
 
 
 ONE_HOT = [("PA-I", "stated", 0.02), ("PA-II", "printed", 0.007), ("PA-II", "stated", 0.007)]
@@ -327,7 +327,7 @@ def test_the_bound_is_of_the_order_of_the_root_of_the_rounds(
         gamma = factor * size * math.sqrt(K / count)
         assert gamma < 0.5
         params = EPABF(K, gamma, variant, C * gamma / (K * length**2), update)
-        found = balance(params, U, length * np.eye(K)[y] @ U.T, y, np.full(count, length**2))
+        found = compute_balance(params, U, length * np.eye(K)[y] @ U.T, y, np.full(count, length**2))
         root = size * math.sqrt(K * count)
         limit = 4.0 * root + 2.0 * size**2 if variant == Variant.PA_I else 8.0 * root
         assert mistakes_bound(params, found, count) <= limit * (1.0 + 1e-9)
@@ -337,7 +337,7 @@ def test_a_learner_that_does_not_learn_breaks_the_bound_on_the_mistakes() -> Non
     X, y = one_hot(4000)
     params = EPABF(2, 0.12, Variant.PA_I, 0.02, Update.STATED)
     U = np.eye(2) - 1.0
-    limit = mistakes_bound(params, balance(params, U, X @ U.T, y, np.ones(4000)), 4000)
+    limit = mistakes_bound(params, compute_balance(params, U, X @ U.T, y, np.ones(4000)), 4000)
     assert limit < 1500
     still = run_by_hand(params, X, y, 0, CORRUPTIONS["not at all"])
     assert (still.played != y).sum() > limit
@@ -348,7 +348,7 @@ def test_where_nothing_is_promised_of_mistakes_it_is_said_why() -> None:
     promised = {
         (variant, update)
         for variant, update in itertools.product(Variant, Update)
-        if not unbounded(EPABF(3, variant=variant, update=update))
+        if not explain_no_bound(EPABF(3, variant=variant, update=update))
     }
     assert promised == {(Variant.PA_I, Update.STATED), (Variant.PA_II, Update.PRINTED), (Variant.PA_II, Update.STATED)}
     X, y = one_hot(60)

@@ -57,7 +57,7 @@ def test_theorem_1_holds_for_any_scores_and_any_coding() -> None:
         for label in range(classes):
             missed = decoded != label
             wrong += int(missed.sum())
-            loss = chen2009.own_loss(matrix, scores[missed], np.full(int(missed.sum()), label))
+            loss = chen2009.sum_losses(matrix, scores[missed], np.full(int(missed.sum()), label))
             assert rho * missed.sum() <= loss + 1e-9
     assert wrong > 1000
 

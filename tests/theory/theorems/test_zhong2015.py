@@ -91,7 +91,7 @@ def test_what_is_to_be_equal_may_be_off_by_twice_the_interval_to_either_side() -
         assert CheckedBound(Bound("b", "p", "s", value, setting="in expectation", equal=True), runs).held is held
     assert CheckedBound(Bound("b", "p", "s", 1.0, setting="in expectation", equal=True), (1.1,)).held is None
     checked = CheckedBound(Bound("b", "p", "s", 1.0, of="a share", setting="in expectation", equal=True), runs)
-    assert (checked.bound.shown, checked.measured_text) == ("= 1", "1.000 ± 0.130")
+    assert (checked.bound.value_text, checked.measured_text) == ("= 1", "1.000 ± 0.130")
     assert CheckedBound(Bound("b", "p", "s", 5.0), runs).measured_text == "1.0"
 
 

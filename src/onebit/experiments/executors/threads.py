@@ -52,7 +52,7 @@ class ThreadsExecutor:
         """Do nothing: no thread or process outlives a run."""
 
 
-class _Share(NamedTuple):
+class _TrialGroup(NamedTuple):
     """The trials that share data and have not been started yet."""
 
     data: SharedData
@@ -60,7 +60,7 @@ class _Share(NamedTuple):
     together: int  # number of trials run side by side
 
 
-class _Work:
+class _TrialQueue:
     """A queue of trials grouped by shared data; a thread stays with its group while trials are left."""
 
     def __init__(self, groups: Iterable[Sequence[Trial]], threads: int) -> None:
@@ -69,24 +69,25 @@ class _Work:
         self._groups = (group for group in groups if group)
         self._ahead: Sequence[Trial] | None = None  # the next group, if it has been peeked at
         self._fixed: dict[tuple[Source, int], Tables] = {}  # rows that all seeds share
-        self._begun: list[_Share] = []
+        self._begun: list[_TrialGroup] = []
         self._groups_begun = 0
 
-    def next(self, share: _Share | None) -> tuple[_Share, list[Trial]] | None:
-        """Return trials to run now, from `share` while it has any; None if all trials have been started."""
+    def take_trials(self, current: _TrialGroup | None) -> tuple[_TrialGroup, list[Trial]] | None:
+        """Return trials to run now, from `current` while it has any; None if all trials have been started."""
         with self._lock:
-            if share is None or not share.trials:
+            if current is None or not current.trials:
                 self._begun = [begun for begun in self._begun if begun.trials]
                 group, self._ahead = self._ahead or next(self._groups, None), None
                 if group is not None:
                     data = SharedData(group[0], self._fixed)
-                    share = _Share(data, self._rotate(group), self._count_together(len(group)) if data.in_pieces else 1)
-                    self._begun.append(share)
-                elif self._begun:  # help with the share that has most trials left
-                    share = max(self._begun, key=lambda begun: len(begun.trials))
+                    together = self._count_together(len(group)) if data.in_pieces else 1
+                    current = _TrialGroup(data, self._rotate(group), together)
+                    self._begun.append(current)
+                elif self._begun:  # help with the group that has most trials left
+                    current = max(self._begun, key=lambda begun: len(begun.trials))
                 else:
                     return None
-            return share, [share.trials.popleft() for _ in range(min(share.together, len(share.trials)))]
+            return current, [current.trials.popleft() for _ in range(min(current.together, len(current.trials)))]
 
     def _rotate(self, group: Sequence[Trial]) -> deque[Trial]:
         """Return the trials of a group, rotated so that each group starts at a different learner.
@@ -111,7 +112,7 @@ def execute(groups: Iterable[Sequence[Trial]], threads: int, progress: Progress)
     A group is taken when a thread is free. If several loops need compiling, one is compiled in this process and the others in helper
     processes. Closing the iterator stops all running trials.
     """
-    work, stop, lock = _Work(groups, threads), threading.Event(), threading.Lock()
+    trial_queue, stop, lock = _TrialQueue(groups, threads), threading.Event(), threading.Lock()
     helpers = CompilingProcesses() if threads > 1 else None
     outcomes: queue.SimpleQueue[Outcome | BaseException | None] = queue.SimpleQueue()
 
@@ -119,23 +120,23 @@ def execute(groups: Iterable[Sequence[Trial]], threads: int, progress: Progress)
         with lock:
             progress(count)
 
-    def labour() -> None:
-        share: _Share | None = None
+    def run_worker() -> None:
+        group: _TrialGroup | None = None
         try:
             with helped_by(helpers):
                 while not stop.is_set():
-                    task = work.next(share)
+                    task = trial_queue.take_trials(group)
                     if task is None:
                         break
-                    share, trials = task
-                    for outcome in run_trials(trials, share.data, stop, report) or ():
+                    group, trials = task
+                    for outcome in run_trials(trials, group.data, stop, report) or ():
                         outcomes.put(outcome)
         except BaseException as error:
             outcomes.put(error)
         finally:
             outcomes.put(None)
 
-    workers = [threading.Thread(target=labour, name="onebit-trial", daemon=True) for _ in range(threads)]
+    workers = [threading.Thread(target=run_worker, name="onebit-trial", daemon=True) for _ in range(threads)]
     working = len(workers)
     try:
         for worker in workers:

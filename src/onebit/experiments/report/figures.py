@@ -25,14 +25,14 @@ _LONGEST_LINE = 56  # characters in a line of a title
 Looks = dict[tuple[str, str], style.Look]
 
 
-def figure(part: Figure, measure: str = "played", *, looks: Looks | None = None) -> Drawing:
+def draw_figure(part: Figure, measure: str = "played", *, looks: Looks | None = None) -> Drawing:
     """Draw curves, a heat map, a scatter plot or regions as a Matplotlib figure.
 
     `looks` keeps the colours the same across figures.
 
     >>> from onebit.experiments.report import Band, Series
     >>> curves = Curves("Error", [1, 2], "rounds", "error, %", [Series("bpa", {"played": Band([90, 80])})])
-    >>> figure(curves).axes[0].get_xlabel()
+    >>> draw_figure(curves).axes[0].get_xlabel()
     'rounds'
     """
     require("matplotlib.figure", "a figure")
@@ -45,7 +45,7 @@ def figure(part: Figure, measure: str = "played", *, looks: Looks | None = None)
     title = "\n".join(textwrap.wrap(part.title, _LONGEST_LINE))
     axes.set_title(_escape(title), loc="left", fontsize=11, fontweight="bold")
     if isinstance(part, Curves):
-        _draw_curves(drawing, axes, part, measure, style.looks([part], MOST_CURVES) if looks is None else looks)
+        _draw_curves(drawing, axes, part, measure, style.assign_looks([part], MOST_CURVES) if looks is None else looks)
     elif isinstance(part, HeatMap):
         _draw_heat_map(drawing, axes, part)
     elif isinstance(part, Regions):
@@ -76,8 +76,8 @@ def save_figures(page: Page, folder: Path) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder}: the folder cannot be created: {error.strerror or error}") from error
-    figures = [(above, part) for above, part in style.walk(page.parts) if isinstance(part, Figure)]
-    looks = style.looks((part for _, part in figures if isinstance(part, Curves)), MOST_CURVES)
+    figures = [(above, part) for above, part in style.walk_parts(page.parts) if isinstance(part, Figure)]
+    looks = style.assign_looks((part for _, part in figures if isinstance(part, Curves)), MOST_CURVES)
     names: set[str] = set()
     paths = []
     for above, part in figures:
@@ -87,7 +87,7 @@ def save_figures(page: Page, folder: Path) -> list[Path]:
             # Only the title may be shortened, not the measure.
             ending = measure if len(measures) > 1 else ""
             name = style.unique_slug(" ".join((*above, part.title)), names, ending)
-            drawing = figure(named, measure, looks=looks)
+            drawing = draw_figure(named, measure, looks=looks)
             for suffix in SUFFIXES:
                 paths.append(folder / f"{name}{suffix}")
                 _write(drawing, paths[-1])
@@ -99,7 +99,7 @@ def _draw_curves(drawing: Drawing, axes: Axes, curves: Curves, measure: str, loo
         raise InputError(
             f"the curves {brief(curves.title)} have no measure {brief(measure)}; {nearest(measure, curves.measures)}"
         )
-    positions = style.foremost(curves, measure, MOST_CURVES)
+    positions = style.choose_foremost(curves, measure, MOST_CURVES)
     visible = [curves.series[position] for position in positions]
     groups = dict.fromkeys(curves.series[position].group for position in sorted(positions))
     for group in groups:
@@ -161,7 +161,7 @@ def _draw_heat_map(drawing: Drawing, axes: Axes, heat: HeatMap) -> None:
     for row in range(rows):
         for column in range(columns):
             value = numbers[row][column]
-            colour = style.text_colour(style.shade(value, lowest, highest) if math.isfinite(value) else 0)
+            colour = style.text_colour(style.heat_step(value, lowest, highest) if math.isfinite(value) else 0)
             axes.text(
                 column + 0.5, row + 0.5, heat.text[row][column], ha="center", va="center", fontsize=8,
                 color=colour, fontweight="bold" if heat.best == (row, column) else "normal",
@@ -170,10 +170,10 @@ def _draw_heat_map(drawing: Drawing, axes: Axes, heat: HeatMap) -> None:
         corner = (heat.best[1] + 0.02, heat.best[0] + 0.02)
         axes.add_patch(Rectangle(corner, 0.96, 0.96, fill=False, edgecolor="#111111", linewidth=2.2, clip_on=False))
     axes.set_xticks(
-        [position + 0.5 for position in range(columns)], [_escape(value) for value in style.ticks(heat.x_values)]
+        [position + 0.5 for position in range(columns)], [_escape(value) for value in style.format_ticks(heat.x_values)]
     )
     axes.set_yticks(
-        [position + 0.5 for position in range(rows)], [_escape(value) for value in style.ticks(heat.y_values)]
+        [position + 0.5 for position in range(rows)], [_escape(value) for value in style.format_ticks(heat.y_values)]
     )
     axes.invert_yaxis()
     axes.tick_params(length=0)

@@ -32,7 +32,7 @@ from onebit.experiments.report import (
     Text,
     style,
 )
-from onebit.experiments.report.tables import heat_map_html, rich, table_html
+from onebit.experiments.report.tables import heat_map_html, render_text, table_html
 
 SHOWN_AT_FIRST = 8  # more curves are hard to read; the reader can switch the others on
 PAGE, FIGURES = "page", "figures"  # names of the page and of the folder of figures
@@ -54,9 +54,10 @@ def page_html(page: Page) -> str:
     """
     writer = _Writer(page)
     body = "".join(writer.part(part, 2) for part in page.parts)
-    styles = _asset("uPlot.min.css") + _palette() + _asset("page.css")
-    facts = "".join(f"<div><dt>{rich(name)}</dt><dd>{rich(value)}</dd></div>" for name, value in page.facts.items())
-    scripts = [_asset("uPlot.iife.min.js"), _asset("page.js")]
+    styles = _read_asset("uPlot.min.css") + _palette() + _read_asset("page.css")
+    lines = [f"<dt>{render_text(name)}</dt><dd>{render_text(value)}</dd>" for name, value in page.facts.items()]
+    facts = "".join(f"<div>{line}</div>" for line in lines)
+    scripts = [_read_asset("uPlot.iife.min.js"), _read_asset("page.js")]
     policy = (
         f"default-src 'none'; script-src {' '.join(map(_fingerprint, scripts))}; style-src {_fingerprint(styles)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
@@ -85,7 +86,7 @@ def page_html(page: Page) -> str:
 {body}</main>
 <footer>{f"<dl>{facts}</dl>" if facts else ""}</footer>
 <!-- uPlot, which draws the curves:
-{_asset("uPlot.LICENSE")}-->
+{_read_asset("uPlot.LICENSE")}-->
 {"".join(f"<script>{script}</script>" for script in scripts)}
 </body>
 </html>
@@ -143,15 +144,15 @@ class _Writer:
 
     def __init__(self, page: Page) -> None:
         self._anchors = {"main"}
-        charts = [part for _, part in style.walk(page.parts) if isinstance(part, Curves)]
-        self._looks = style.looks(charts, SHOWN_AT_FIRST)
+        charts = [part for _, part in style.walk_parts(page.parts) if isinstance(part, Curves)]
+        self._looks = style.assign_looks(charts, SHOWN_AT_FIRST)
         self._contents: list[tuple[str, str]] = []
 
     def part(self, part: Part, level: int) -> str:
         if isinstance(part, Text):
-            return "".join(f"<p>{rich(paragraph)}</p>\n" for paragraph in part.paragraphs)
+            return "".join(f"<p>{render_text(paragraph)}</p>\n" for paragraph in part.paragraphs)
         anchor = style.unique_slug(part.title, self._anchors)
-        heading = f"<h{level}>{rich(part.title)}</h{level}>" if part.title else ""
+        heading = f"<h{level}>{render_text(part.title)}</h{level}>" if part.title else ""
         if isinstance(part, Section):
             if level == 2:
                 self._contents.append((anchor, part.title))
@@ -162,15 +163,15 @@ class _Writer:
         if isinstance(part, Curves):
             drawn, note = self._curves(part), ""
         else:
-            drawn, note = heat_map_html(part) if isinstance(part, HeatMap) else _picture(part), part.note
-        note = f'<p class="note">{rich(note)}</p>' if note else ""
+            drawn, note = heat_map_html(part) if isinstance(part, HeatMap) else _draw_picture(part), part.note
+        note = f'<p class="note">{render_text(note)}</p>' if note else ""
         return f'<figure class="part" id="{anchor}"><figcaption>{heading}</figcaption>{drawn}{note}</figure>\n'
 
     def contents(self) -> str:
         """Return links to the sections; call it after the parts are written."""
         if len(self._contents) < 2:
             return ""
-        links = "".join(f'<li><a href="#{anchor}">{rich(title)}</a></li>' for anchor, title in self._contents)
+        links = "".join(f'<li><a href="#{anchor}">{render_text(title)}</a></li>' for anchor, title in self._contents)
         return f'<nav aria-label="Contents"><ul>{links}</ul></nav>\n'
 
     def _curves(self, curves: Curves) -> str:
@@ -178,13 +179,13 @@ class _Writer:
         return (
             f'<div class="curves" data-test="curves" data-label="{label}"><div class="tools"></div>'
             f'<div class="chart"><div class="plot"></div><div class="legend"></div></div>'
-            f'<script type="application/json">{_json(self._curves_data(curves))}</script>'
+            f'<script type="application/json">{_encode_json(self._curves_data(curves))}</script>'
             "<noscript><p>The curves need JavaScript; nothing is loaded from elsewhere.</p></noscript></div>"
         )
 
     def _curves_data(self, curves: Curves) -> dict[str, Any]:
         measures = curves.measures
-        visible = style.foremost(curves, next(iter(measures), ""), SHOWN_AT_FIRST)
+        visible = style.choose_foremost(curves, next(iter(measures), ""), SHOWN_AT_FIRST)
         bands = [band for series in curves.series for band in series.measures.values()]
         largest = max((abs(value) for band in bands for value in band.mean if math.isfinite(value)), default=0.0)
         decimals = min(max(DIGITS - math.ceil(math.log10(largest)), 0), 9) if largest > 0 else 0
@@ -219,7 +220,7 @@ def _round_band(band: Band, decimals: int) -> dict[str, list[float | None]]:
     }
 
 
-def _json(value: Any) -> str:
+def _encode_json(value: Any) -> str:
     """Encode a value as JSON that is safe inside a script element."""
     text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
@@ -232,29 +233,29 @@ def _fingerprint(text: str) -> str:
 def _palette() -> str:
     """Return the colours of curves and cells as CSS, so that they are defined in one place."""
 
-    def variables(colours: Sequence[str]) -> str:
+    def define_variables(colours: Sequence[str]) -> str:
         return "".join(f"--curve-{index}:{colour};" for index, colour in enumerate(colours))
 
     classes = "".join(f".curve-{index}{{--curve:var(--curve-{index})}}" for index in range(len(style.LIGHT)))
     cells = "".join(
         f".heat-{step}{{background:{colour};color:{style.text_colour(step)}}}" for step, colour in enumerate(style.HEAT)
     )
-    dark = f"@media screen and (prefers-color-scheme:dark){{:root:not([data-paper]){{{variables(style.DARK)}}}}}"
-    return f":root{{{variables(style.LIGHT)}}}{dark}{classes}{cells}\n"
+    dark = f"@media screen and (prefers-color-scheme:dark){{:root:not([data-paper]){{{define_variables(style.DARK)}}}}}"
+    return f":root{{{define_variables(style.LIGHT)}}}{dark}{classes}{cells}\n"
 
 
 @cache
-def _asset(name: str) -> str:
+def _read_asset(name: str) -> str:
     return files("onebit.experiments.report").joinpath("assets", name).read_text(encoding="utf-8")
 
 
-def _picture(part: Scatter | Regions) -> str:
+def _draw_picture(part: Scatter | Regions) -> str:
     """Draw a scatter plot or regions as an inline image, or a note if Matplotlib is not installed."""
     if importlib.util.find_spec("matplotlib") is None:
         return f'<p class="note">The picture needs Matplotlib: {escape(install_command("experiments"))}</p>'
-    from onebit.experiments.report.figures import figure
+    from onebit.experiments.report.figures import draw_figure
 
     content = io.BytesIO()
-    figure(part).savefig(content, format="png", dpi=110, metadata={"Software": None})
+    draw_figure(part).savefig(content, format="png", dpi=110, metadata={"Software": None})
     encoded = base64.b64encode(content.getvalue()).decode("ascii")
     return f'<img class="picture" alt="{escape(part.title)}" src="data:image/png;base64,{encoded}">'

@@ -1,4 +1,4 @@
-"""How curves, classes and cells look, on pages and in figures: colours, dashes, order of curves."""
+"""The look of curves, classes and cells on pages and in figures: colours, dashes, order of curves."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class Look:
     dash: tuple[int, ...]
 
 
-def ranked(curves: Curves, measure: str) -> list[int]:
-    """Return the positions of the curves, best first, by their last finite values; those without one come last.
+def rank_curves(curves: Curves, measure: str) -> list[int]:
+    """Return the positions of the curves, best last value first; those without finite values come last.
 
     Low values are good unless the curves say that high values are.
 
     >>> from onebit.experiments.report import Band, Series
-    >>> ranked(Curves("", [1], "", "", [Series("a", {"played": Band([5])}), Series("b", {"played": Band([3])})]), "played")
+    >>> rank_curves(Curves("", [1], "", "", [Series("a", {"played": Band([5])}), Series("b", {"played": Band([3])})]), "played")
     [1, 0]
     """
     sign, finals = -1.0 if curves.highest_first else 1.0, []
@@ -51,7 +51,7 @@ def ranked(curves: Curves, measure: str) -> list[int]:
     return sorted(range(len(finals)), key=finals.__getitem__)
 
 
-def foremost(curves: Curves, measure: str, limit: int) -> list[int]:
+def choose_foremost(curves: Curves, measure: str, limit: int) -> list[int]:
     """Return the positions of at most `limit` curves to show first, best first.
 
     Two places are kept for references (full information); more references are shown only if learners leave places free.
@@ -59,10 +59,10 @@ def foremost(curves: Curves, measure: str, limit: int) -> list[int]:
     >>> from onebit.experiments.report import Band, Series
     >>> names = [("a", ""), ("b", FULL_INFORMATION), ("c", FULL_INFORMATION), ("d", FULL_INFORMATION)]
     >>> series = [Series(name, {"played": Band([9 - position])}, group) for position, (name, group) in enumerate(names)]
-    >>> foremost(Curves("", [1], "rounds", "error", series), "played", 3)
+    >>> choose_foremost(Curves("", [1], "rounds", "error", series), "played", 3)
     [3, 2, 0]
     """
-    order = ranked(curves, measure)
+    order = rank_curves(curves, measure)
     references = [position for position in order if curves.series[position].group == FULL_INFORMATION]
     learners = [position for position in order if position not in references]
     chosen = learners[: limit - len(references[:2])]
@@ -70,7 +70,7 @@ def foremost(curves: Curves, measure: str, limit: int) -> list[int]:
     return sorted(chosen, key=order.index)
 
 
-def looks(charts: Iterable[Curves], limit: int) -> dict[tuple[str, str], Look]:
+def assign_looks(charts: Iterable[Curves], limit: int) -> dict[tuple[str, str], Look]:
     """Return the look of each curve by (group, name), the same in all charts.
 
     Curves that are shown first get their colours first. A chart that shares no curve with the charts before it starts again with the first
@@ -82,8 +82,8 @@ def looks(charts: Iterable[Curves], limit: int) -> dict[tuple[str, str], Look]:
         if not any((series.group, series.name) in result for series in chart.series):
             counts = {True: 0, False: 0}
         measure = next(iter(chart.measures), "")
-        front = foremost(chart, measure, limit)
-        for position in front + [position for position in ranked(chart, measure) if position not in front]:
+        front = choose_foremost(chart, measure, limit)
+        for position in front + [position for position in rank_curves(chart, measure) if position not in front]:
             series = chart.series[position]
             if (series.group, series.name) not in result:
                 is_reference = series.group == FULL_INFORMATION
@@ -96,12 +96,12 @@ def looks(charts: Iterable[Curves], limit: int) -> dict[tuple[str, str], Look]:
     return result
 
 
-def walk(parts: Sequence[Part], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Part]]:
+def walk_parts(parts: Sequence[Part], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Part]]:
     """Yield all parts in order, each with the titles of the sections that contain it."""
     for part in parts:
         yield above, part
         if isinstance(part, Section):
-            yield from walk(part.parts, (*above, part.title))
+            yield from walk_parts(part.parts, (*above, part.title))
 
 
 LONGEST_SLUG = 80  # in characters
@@ -125,10 +125,10 @@ def unique_slug(title: str, used: set[str], ending: str = "") -> str:
     return name
 
 
-def ticks(values: Sequence[float | str]) -> list[str]:
+def format_ticks(values: Sequence[float | str]) -> list[str]:
     """Format the axis values of a heat map with as few digits as tell them apart, but at least two.
 
-    >>> ticks([0.0001, 0.0001847849797, 0.125, "PA-I"])
+    >>> format_ticks([0.0001, 0.0001847849797, 0.125, "PA-I"])
     ['0.0001', '0.00018', '0.125', 'PA-I']
     """
     whole = [str(value) for value in values]
@@ -142,10 +142,10 @@ def ticks(values: Sequence[float | str]) -> list[str]:
     return whole
 
 
-def shade(value: float, lowest: float, highest: float) -> int:
+def heat_step(value: float, lowest: float, highest: float) -> int:
     """Return the step of the heat scale for a value between the lowest and the highest.
 
-    >>> shade(5, 5, 10), shade(10, 5, 10), shade(5, 5, 5)
+    >>> heat_step(5, 5, 10), heat_step(10, 5, 10), heat_step(5, 5, 5)
     (0, 16, 0)
     """
     return round((value - lowest) / (highest - lowest) * (len(HEAT) - 1)) if highest > lowest else 0

@@ -13,10 +13,10 @@ _WIDE = 10  # heat maps with at least this many columns have narrow ones
 _LONG_NUMBER = 30  # longer cells of numbers may be wrapped
 
 
-def rich(text: str) -> str:
+def render_text(text: str) -> str:
     """Render text as HTML, with text in backticks as code.
 
-    >>> rich("`a<b` holds")
+    >>> render_text("`a<b` holds")
     '<code>a&lt;b</code> holds'
     """
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
@@ -27,28 +27,29 @@ def table_html(table: Table) -> str:
     heads = bodies = ""
     for column in table.columns:
         tip = f' title="{escape(column.help)}"' if column.help else ""
-        heads += f'<th scope="col"{_classed(column.numeric)}><button type="button"{tip}>{rich(column.title)}'
+        kind = _class_attribute(column.numeric)
+        heads += f'<th scope="col"{kind}><button type="button"{tip}>{render_text(column.title)}'
         heads += '<span class="arrow" aria-hidden="true"></span></button></th>'
     for group, rows in table.groups.items():
-        lines = [f"<tr>{''.join(map(_cell, cells, table.columns))}</tr>\n" for cells in rows]
+        lines = [f"<tr>{''.join(map(_render_cell, cells, table.columns))}</tr>\n" for cells in rows]
         if group:
-            name = f'<th scope="rowgroup" colspan="{len(table.columns)}">{rich(group)}</th>'
+            name = f'<th scope="rowgroup" colspan="{len(table.columns)}">{render_text(group)}</th>'
             lines.insert(0, f'<tr class="group">{name}</tr>')
         bodies += f"<tbody>{''.join(lines)}</tbody>"
-    note = f'<p class="note">{rich(table.note)}</p>' if table.note else ""
+    note = f'<p class="note">{render_text(table.note)}</p>' if table.note else ""
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.title or "table")}">'
         f'<table class="sortable" data-test="table"><thead><tr>{heads}</tr></thead>{bodies}</table></div>{note}'
     )
 
 
-def _cell(cell: Cell, column: Column) -> str:
+def _render_cell(cell: Cell, column: Column) -> str:
     numeric = column.numeric
     head = f' data-head="{escape(column.title.replace("`", ""))}"'  # shown beside the cell on a narrow screen
     if isinstance(cell, Number):
         value = cell.value if cell.value is not None and math.isfinite(cell.value) else ""
         interval = f' <span class="interval">{escape(cell.interval)}</span>' if cell.interval else ""
-        kind = ' class="number long"' if numeric and len(cell.text) > _LONG_NUMBER else _classed(numeric)
+        kind = ' class="number long"' if numeric and len(cell.text) > _LONG_NUMBER else _class_attribute(numeric)
         text = escape(cell.text)
         if cell.best:
             unseen = "" if cell.text == "best" else '<span class="unseen"> (best)</span>'
@@ -57,10 +58,10 @@ def _cell(cell: Cell, column: Column) -> str:
     if isinstance(cell, Badge):
         return f'<td{head}><span class="cell"><span class="badge {cell.tone}">{escape(cell.text)}</span></span></td>'
     if numeric:
-        kind = ' class="number long"' if len(cell) > _LONG_NUMBER else _classed(numeric)
+        kind = ' class="number long"' if len(cell) > _LONG_NUMBER else _class_attribute(numeric)
     else:
         kind = ' class="long"' if len(cell) > _LONG else ""
-    return f'<td{kind}{head}><span class="cell">{rich(cell)}</span></td>'
+    return f'<td{kind}{head}><span class="cell">{render_text(cell)}</span></td>'
 
 
 def heat_map_html(heat: HeatMap) -> str:
@@ -68,20 +69,21 @@ def heat_map_html(heat: HeatMap) -> str:
     finite = [value for row in heat.values for value in row if value is not None and math.isfinite(value)]
     lowest, highest = (min(finite), max(finite)) if finite else (0.0, 0.0)
 
-    def cell(row: int, column: int) -> str:
+    def render_cell(row: int, column: int) -> str:
         value = heat.values[row][column]
         where = f"{heat.y_name} {heat.y_values[row]}, {heat.x_name} {heat.x_values[column]}: {heat.text[row][column]}"
-        colour = f"heat-{style.shade(value, lowest, highest)}" if value is not None and math.isfinite(value) else "none"
+        step = None if value is None or not math.isfinite(value) else style.heat_step(value, lowest, highest)
+        colour = "none" if step is None else f"heat-{step}"
         is_best = heat.best == (row, column)
         kind, says = (f"{colour} best", '<span class="unseen"> (best)</span>') if is_best else (colour, "")
         return f'<td class="{kind}" title="{escape(where)}">{escape(heat.text[row][column])}{says}</td>'
 
     columns = range(len(heat.x_values))
     lines = "".join(
-        f'<tr><th scope="row">{escape(value)}</th>{"".join(cell(row, column) for column in columns)}</tr>\n'
-        for row, value in enumerate(style.ticks(heat.y_values))
+        f'<tr><th scope="row">{escape(value)}</th>{"".join(render_cell(row, column) for column in columns)}</tr>\n'
+        for row, value in enumerate(style.format_ticks(heat.y_values))
     )
-    across = "".join(f'<th scope="col">{escape(value)}</th>' for value in style.ticks(heat.x_values))
+    across = "".join(f'<th scope="col">{escape(value)}</th>' for value in style.format_ticks(heat.x_values))
     kind = "heat many" if len(heat.x_values) > _WIDE else "heat"
     steps = "".join(f'<span class="heat-{step}"></span>' for step in range(len(style.HEAT)))
     return (
@@ -92,5 +94,5 @@ def heat_map_html(heat: HeatMap) -> str:
     )
 
 
-def _classed(numeric: bool) -> str:
+def _class_attribute(numeric: bool) -> str:
     return ' class="number"' if numeric else ""

@@ -28,7 +28,7 @@ from onebit.spaces.kernels import Kernel
 from onebit.version import VERSION
 
 PACKAGE = Path(__file__).parents[2]
-MEASURING = ("papers", "theory")  # subpackages whose code measures learners
+MEASURING = ("papers", "theory")  # subpackages with code that measures learners
 
 LINEAR_MARKS, LOGARITHMIC_MARKS = 120, 80  # curve points, for linear and logarithmic axes
 
@@ -69,13 +69,13 @@ class ComparisonEntry:
         """The entry's identity as text: its rule by name and code, and all parameters."""
         return json.dumps([self.rule.name, code_mark(self.rule), self.settings], sort_keys=True)
 
-    def make(self, stream: Stream, data: Dataset, seed: int, longest_squared: Callable[[], float]) -> Learner:
+    def make_learner(self, stream: Stream, data: Dataset, seed: int, longest_squared: Callable[[], float]) -> Learner:
         """Return a new learner that is set up for the form of these rows."""
-        learner = self.begin(stream, data, seed, longest_squared)
+        learner = self.begin_learner(stream, data, seed, longest_squared)
         learner.runtime.fix_features(data.given)
         return learner
 
-    def begin(self, stream: Stream, data: Dataset, seed: int, longest_squared: Callable[[], float]) -> Learner:
+    def begin_learner(self, stream: Stream, data: Dataset, seed: int, longest_squared: Callable[[], float]) -> Learner:
         """Return a new learner, planned for the stream's rounds and longest row if its rule plans."""
         if isinstance(self.template, Learner):
             return copy_learner(self.template, seed)
@@ -93,7 +93,7 @@ def make_entry(learner: object, options: dict[str, Any] | None = None) -> Compar
     options = dict(options or {})
     if isinstance(learner, Learner):
         if options:
-            raise InputError("a learner brings its own classes and options")
+            raise InputError("a Learner has its own classes and options: leave them out")
         return ComparisonEntry(learner)
     if isinstance(learner, str):
         learner = rule_named(learner)
@@ -101,7 +101,7 @@ def make_entry(learner: object, options: dict[str, Any] | None = None) -> Compar
         learner = learner._rule
     if not isinstance(learner, Rule):
         raise InputError(
-            f"learner is {brief(learner)}, but must be the name of one, a Rule, a learner class, or a Learner"
+            f"learner is {brief(learner)}, but must be a learner's name, a Rule, a learner class, or a Learner"
         )
     entry = ComparisonEntry(learner, options)
     _ = entry.settings
@@ -112,7 +112,7 @@ def make_entry(learner: object, options: dict[str, Any] | None = None) -> Compar
 
 @cache
 def source_mark() -> str:
-    """Return a hash of the source that measures; what was measured remains valid while it is the same."""
+    """Return a hash of the source that measures; stored measurements are valid while it is unchanged."""
     digest = hashlib.blake2b(digest_size=12)
     for package in MEASURING:
         for file in sorted((PACKAGE / package).rglob("*.py")):
@@ -128,15 +128,15 @@ class Measurement(ABC):
     """
 
     kind: ClassVar[str]
-    what: ClassVar[str]  # its name in messages: "its boundary"
+    subject: ClassVar[str]  # its name in messages: "its boundary"
 
     @property
-    def described(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, Any]:
         """The measurement's identity as plain values."""
         return {"kind": self.kind, **asdict(self), "code": source_mark()}
 
     @abstractmethod
-    def take(self, learner: Learner, trial: Trial) -> dict[str, Any]:
+    def measure(self, learner: Learner, trial: Trial) -> dict[str, Any]:
         """Measure, and return the result as plain values."""
 
 
@@ -162,7 +162,7 @@ class Trial:
     @cached_property
     def identity(self) -> str:
         """A hash of code, learner, stream and seed; independent of the trial's position in a list."""
-        measurement = None if self.measurement is None else self.measurement.described
+        measurement = None if self.measurement is None else self.measurement.identity
         parts = [VERSION, self.entry.key, self.stream.key, str(self.seed), json.dumps(measurement, sort_keys=True)]
         return hashlib.blake2b("\n".join(parts).encode(), digest_size=12).hexdigest()
 

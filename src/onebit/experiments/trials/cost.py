@@ -31,7 +31,7 @@ class Cost:
         """The cost as a sentence; empty if nothing was run and no run existed.
 
         >>> Cost("NVIDIA H200", 1_440_000_000, 3.1, 12).text
-        'NVIDIA H200: 1,440,000,000 rounds in 3.1 s, 465 million rounds a second; 12 runs were there already'
+        'NVIDIA H200: 1,440,000,000 rounds in 3.1 s, 465 million rounds a second; 12 runs existed already'
         """
         clauses = []
         if self.rounds:
@@ -41,8 +41,7 @@ class Cost:
         elif self.found:
             clauses.append("no new runs")
         if self.found:
-            runs = "1 run was" if self.found == 1 else f"{self.found:,} runs were"
-            clauses.append(f"{runs} there already")
+            clauses.append(f"{self.found:,} {'run' if self.found == 1 else 'runs'} existed already")
         return "; ".join(clauses)
 
     def to_dict(self) -> dict[str, Any]:

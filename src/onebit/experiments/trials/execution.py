@@ -29,7 +29,7 @@ def run_trials(
     try:
         for piece in shared.pieces():
             for walk in walks:
-                walk.take(piece, stop)
+                walk.run_piece(piece, stop)
             if stop.is_set():
                 return None
             if all(walk.why is not None for walk in walks):
@@ -49,7 +49,7 @@ class _TrialWalk:
         self._learner: Learner | None = None
         self._tally = Tally.empty(choose_marks(trial.stream.rounds))
         self._seconds, self._reported, self._chunk = 0.0, 0, 500
-        self._before = NOTHING, np.zeros((0, 0))  # the previous piece's rounds and their choices
+        self._previous = NOTHING, np.zeros((0, 0))  # the previous piece's rounds and their choices
 
     def fail(self, error: OnebitError) -> None:
         """Mark the trial as failed, and report its remaining rounds as done."""
@@ -62,12 +62,12 @@ class _TrialWalk:
         measured, measurement = None, self._trial.measurement
         if self._learner is not None and measurement is not None:
             try:
-                measured = measurement.take(self._learner, self._trial)
+                measured = measurement.measure(self._learner, self._trial)
             except OnebitError as error:
                 self.fail(error)
         return Outcome(self._trial, self._tally, self._seconds, self._learner, self.why, measured=measured)
 
-    def take(self, piece: ScheduledPiece, stop: threading.Event) -> None:
+    def run_piece(self, piece: ScheduledPiece, stop: threading.Event) -> None:
         """Run one piece, unless the trial is stopped or has failed."""
         if self.why is not None:
             return
@@ -81,7 +81,7 @@ class _TrialWalk:
     def _begin(self, piece: ScheduledPiece) -> Learner:
         """Return a new learner with room for all of the stream."""
         trial, data = self._trial, piece.tables.data
-        learner = trial.entry.make(trial.stream, data, trial.seed, self._shared.longest_squared)
+        learner = trial.entry.make_learner(trial.stream, data, trial.seed, self._shared.longest_squared)
         rounds = trial.stream.rounds
         learner.runtime.ledger.next_ids(rounds)
         learner.runtime.model.refuse_unstorable(rounds if piece.schedule.part.own_rows else min(rounds, data.rows))
@@ -90,26 +90,26 @@ class _TrialWalk:
     def _walk(self, learner: Learner, piece: ScheduledPiece, stop: threading.Event) -> None:
         """Run the loop over a piece, in chunks of about `TARGET_S`."""
         schedule = _renumber_classes(learner, piece.tables.data, piece.schedule)
-        rows, choices, steps, done = piece.tables.rows(learner), self._restore_choices(schedule), schedule.steps, 0
+        rows, choices, steps, position = piece.tables.rows(learner), self._restore_choices(schedule), schedule.steps, 0
         tally = self._tally._replace(marks=self._tally.marks - schedule.offset)
-        while done < steps and not stop.is_set():
-            until = min(steps, done + self._chunk)
+        while position < steps and not stop.is_set():
+            until = min(steps, position + self._chunk)
             started = time.thread_time()
-            learner.runtime.walk(rows, schedule, choices, tally, done, until, self._trial.calibrate)
-            took = time.thread_time() - started
-            self._seconds += took
-            pace = (until - done) * TARGET_S / max(took, 1e-6)
-            done, self._chunk = until, max(1, int(min(10 * self._chunk, pace)))
-            reached = schedule.part.first + schedule.rounds * done // steps
+            learner.runtime.walk(rows, schedule, choices, tally, position, until, self._trial.calibrate)
+            elapsed = time.thread_time() - started
+            self._seconds += elapsed
+            pace = (until - position) * TARGET_S / max(elapsed, 1e-6)
+            position, self._chunk = until, max(1, int(min(10 * self._chunk, pace)))
+            reached = schedule.part.first + schedule.rounds * position // steps
             self._progress(reached - self._reported)
             self._reported = reached
         learner.runtime.finish_walk(schedule)
 
     def _restore_choices(self, schedule: Schedule) -> NDArray[np.float64]:
         """Return an array for the choices of a piece, starting with those still awaiting feedback."""
-        waiting, choices, (numbers, earlier) = schedule.part.waiting, schedule.choices, self._before
+        waiting, choices, (numbers, earlier) = schedule.part.waiting, schedule.choices, self._previous
         if len(schedule.events):
-            self._before = schedule.numbers, choices
+            self._previous = schedule.numbers, choices
         if len(waiting):
             choices[: len(waiting)] = earlier[np.searchsorted(numbers, waiting)]
         return choices

@@ -158,7 +158,7 @@ class Records:
             return
         path = self.folder / FILE
         if self.folder.is_file():
-            raise InputError(f"the results cannot be written to {self.folder}: it is a file, and not a folder")
+            raise InputError(f"the results cannot be written to {self.folder}: it is a file, not a folder")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             for record in read_records(path) if path.exists() else ():
@@ -188,7 +188,7 @@ class Records:
                 self._write(record.to_dict())
             except OSError as error:
                 raise InputError(
-                    f"the results cannot be written to {self.folder}: {error.strerror or error}; those before are kept"
+                    f"the results cannot be written to {self.folder}: {error.strerror or error}; earlier results are kept"
                 ) from None
 
     def _write(self, fields: dict[str, Any]) -> None:
@@ -223,7 +223,7 @@ def read_records(path: Path) -> Iterator[Record]:
         except ValueError:
             header = None
         if not isinstance(header, dict) or header.get("onebit") != "rows":
-            raise InputError(f"{path} is not a file of results of onebit; give another folder")
+            raise InputError(f"{path} is not a file of onebit results; give another folder")
         if header.get("format") != HEADER["format"]:
             raise InputError(f"{path} was written by another version of onebit (format {header.get('format')})")
         for line in file:

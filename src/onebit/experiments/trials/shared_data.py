@@ -67,7 +67,7 @@ class Tables:
         require_memory(
             needed,
             f"a copy of all {self.data.rows:,} rows, {space} and in {dtype},",
-            "take dtype and space as the rows have them, or fewer rows",
+            "use the dtype and space of the rows, or fewer rows",
         )
 
     def longest_squared(self) -> float:
@@ -75,9 +75,9 @@ class Tables:
         with self._lock:
             if self._longest is None:
                 values = self.data.X.data if is_sparse(self.data.X) else self.data.X
-                held = str(getattr(values, "dtype", "float64"))  # avoid copying data that may be larger than memory
-                texts = isinstance(self.data.X, list) and isinstance(self.data.X[0], str)
-                features = Features(Options(dtype=held if held == "float32" else "float64", text=texts))
+                dtype = str(getattr(values, "dtype", "float64"))  # avoid copying data that may be larger than memory
+                has_texts = isinstance(self.data.X, list) and isinstance(self.data.X[0], str)
+                features = Features(Options(dtype=dtype if dtype == "float32" else "float64", text=has_texts))
                 self._longest = float(squared_lengths(features.read_table(self.data.X)).max())
             return self._longest
 
@@ -128,8 +128,8 @@ class SharedData:
             yield from (ScheduledPiece(Tables(data), schedule) for data, schedule in self.stream.pieces(self.seed))
             return
         with self._lock:
-            held = self._tables
-        yield from (ScheduledPiece(held, schedule) for _, schedule in self.stream.pieces(self.seed, held.data))
+            tables = self._tables
+        yield from (ScheduledPiece(tables, schedule) for _, schedule in self.stream.pieces(self.seed, tables.data))
 
     @cached_property
     def _longest(self) -> float:
@@ -170,7 +170,7 @@ def require_room(streams: Iterable[Stream], threads: int) -> None:
 
 def _describe_need(stream: Stream) -> str:
     if stream.source.columns and not stream.drawn_in_order:
-        return "whose rows must all be there at once,"
+        return "whose rows must all be in memory at once,"
     return "whose feedback comes late," if stream.delay is not None else "whose rows are shuffled,"
 
 

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from onebit.contract.steps import Variant
 from onebit.rules.epabf import EPABF, MovedClasses, Update
 from onebit.theory.bound import LOOKED_AT, Bound
-from onebit.theory.comparators import Comparator, best, fit_path, make_comparator
+from onebit.theory.comparators import Comparator, choose_comparator, fit_path, make_comparator
 from onebit.theory.constraints import Numbers
 from onebit.theory.rounds import Rounds
 from onebit.theory.setting import Setting, Trace
@@ -76,13 +76,13 @@ PRINTED = {
 }
 
 
-def epabf(setting: Setting) -> list[Bound]:
+def bound_epabf(setting: Setting) -> list[Bound]:
     """Return the bounds for EPABF: the legible parts of Theorems 3-5, and Theorems A and B."""
-    return [_printed(setting), losses_of_a_run(setting), mistakes(setting)]
+    return [_printed_bound(setting), bound_losses(setting), bound_mistakes(setting)]
 
 
-def _printed(setting: Setting) -> Bound:
-    rounds, C, variant = setting.rounds, float(setting.record.aggressiveness), Variant(setting.record.variant)
+def _printed_bound(setting: Setting) -> Bound:
+    rounds, C, variant = setting.rounds, float(setting.params.aggressiveness), Variant(setting.params.variant)
     name, statement, why = PRINTED[variant]
     numbers: dict[str, float] = {}
     if variant == Variant.PA_II:
@@ -138,9 +138,9 @@ class RunConstraints:
         own = losses[np.arange(len(self.played)), self.played]
         rise = np.zeros_like(own)
         rise[right] = own[right] / (self.a[right] - 1.0)
-        rest = np.maximum(0.0, losses - (self.a * rise)[:, None])
-        rest[right, self.played[right]] = 0.0
-        return np.asarray((rise**2 + np.square(rest).sum(axis=1)) / self.squared)
+        remaining = np.maximum(0.0, losses - (self.a * rise)[:, None])
+        remaining[right, self.played[right]] = 0.0
+        return np.asarray((rise**2 + np.square(remaining).sum(axis=1)) / self.squared)
 
 
 def read_constraints(params: EPABF, trace: Trace, y: NDArray[np.int64], squared: Numbers) -> RunConstraints:
@@ -159,7 +159,7 @@ def read_constraints(params: EPABF, trace: Trace, y: NDArray[np.int64], squared:
     )
 
 
-def progress(params: EPABF, program: RunConstraints, scores: Numbers) -> float:
+def measure_progress(params: EPABF, program: RunConstraints, scores: Numbers) -> float:
     """Return the left side of Theorem A, measured on a run.
 
     It is a lower bound on how much nearer the steps came to any u without loss.
@@ -172,7 +172,7 @@ def progress(params: EPABF, program: RunConstraints, scores: Numbers) -> float:
     return float((np.square(losses).sum(axis=1) / (n * (1.0 + params.classes * a**2) + damping)).sum())
 
 
-def allowed(params: EPABF, program: RunConstraints, U: Numbers, scores: Numbers) -> float:
+def compute_limit(params: EPABF, program: RunConstraints, U: Numbers, scores: Numbers) -> float:
     """Return the right side of Theorem A for a classifier U with these scores."""
     losses, norm, C = program.losses(scores), float(np.linalg.norm(U)), params.aggressiveness
     if params.variant == Variant.PA_I:
@@ -185,9 +185,9 @@ def allowed(params: EPABF, program: RunConstraints, U: Numbers, scores: Numbers)
     return (root + math.hypot(root, norm)) ** 2
 
 
-def losses_of_a_run(setting: Setting) -> Bound:
+def bound_losses(setting: Setting) -> Bound:
     """Return Theorem A, the bound on the losses of the first run, with the best of several U."""
-    params, trace = setting.record, setting.traces[0]
+    params, trace = setting.params, setting.traces[0]
     count = len(trace.played)
     X, y, squared = setting.rounds.X[:count], setting.rounds.y[:count], setting.rounds.squared[:count]
     program = read_constraints(params, trace, y, squared)
@@ -199,7 +199,7 @@ def losses_of_a_run(setting: Setting) -> Bound:
         return np.square(losses).sum(), np.asarray(X.T @ pull).T
 
     fits = fit_path(loss, (params.classes, X.shape[1]), setting.rounds.longest)
-    value, norm = min((allowed(params, program, U, np.asarray(X @ U.T)), float(np.linalg.norm(U))) for U in fits)
+    value, norm = min((compute_limit(params, program, U, np.asarray(X @ U.T)), float(np.linalg.norm(U))) for U in fits)
     variant = Variant(params.variant)
     return Bound(
         f"Theorem A ({SUFFIX[variant]})",
@@ -208,7 +208,7 @@ def losses_of_a_run(setting: Setting) -> Bound:
         value,
         assumptions={"U norm": norm, "C": float(params.aggressiveness), LOOKED_AT: float(count)},
         of=f"weighted losses in the first {count:,} rounds of the first run",
-        left=[progress(params, program, trace.scores)],
+        left=[measure_progress(params, program, trace.scores)],
     )
 
 
@@ -231,12 +231,12 @@ class Balance:
 
         The rounds that gain least are taken, as long as ||u||^2 and the leaks pay for them.
         """
-        taken = np.concatenate([[0.0], np.cumsum(np.sort(self.gain[:count]))])
+        costs = np.concatenate([[0.0], np.cumsum(np.sort(self.gain[:count]))])
         budget = self.norm**2 + float(self.leak[:count].sum())
-        last = int(np.flatnonzero(taken <= budget)[-1])
+        last = int(np.flatnonzero(costs <= budget)[-1])
         if last == count:
             return float(count)
-        return last + (budget - float(taken[last])) / float(taken[last + 1] - taken[last])
+        return last + (budget - float(costs[last])) / float(costs[last + 1] - costs[last])
 
 
 def expected_losses(scores: Numbers, y: NDArray[np.int64], chance: float, power: int) -> Numbers:
@@ -247,36 +247,37 @@ def expected_losses(scores: Numbers, y: NDArray[np.int64], chance: float, power:
     return np.asarray((chance * right + (1.0 - chance) * wrong).sum(axis=1))
 
 
-def balance(params: EPABF, U: Numbers, scores: Numbers, y: NDArray[np.int64], squared: Numbers) -> Balance:
+def compute_balance(params: EPABF, U: Numbers, scores: Numbers, y: NDArray[np.int64], squared: Numbers) -> Balance:
     """Return costs less progress, for EPABF-II (printed or stated) and EPABF-I (stated)."""
     C, gamma, K = params.aggressiveness, params.exploration, params.classes
     likely, rare = 1.0 - gamma + gamma / K, gamma / K  # chance of the true label if it is greedy, or not
     linear, exact = params.variant == Variant.PA_I, params.update == Update.STATED
     power, cap, damping = (1, C, 0.0) if linear else (2, math.inf, 0.5 / C)
-    one = squared * ((1.0 - likely) / likely if exact else 1.0 + 1.0 / likely) + damping
-    two = squared * (4.0 / rare - 2.0 if exact else 4.0 / rare + 2.0) + 2.0 * damping
+    likely_divisor = squared * ((1.0 - likely) / likely if exact else 1.0 + 1.0 / likely) + damping
+    rare_divisor = squared * (4.0 / rare - 2.0 if exact else 4.0 / rare + 2.0) + 2.0 * damping
     cost = [2.0 * C * expected_losses(scores, y, chance, power) for chance in (likely, rare)]
-    leak, gained = cost[0] - most(2.0, one, cap), most(4.0, two, cap) - cost[1]
-    there = squared > 0.0
-    return Balance(np.where(there, leak, 0.0), np.where(there, leak + gained, 0.0), float(np.linalg.norm(U)))
+    leak = cost[0] - maximise_quadratic(2.0, likely_divisor, cap)
+    gained = maximise_quadratic(4.0, rare_divisor, cap) - cost[1]
+    is_nonzero = squared > 0.0
+    return Balance(np.where(is_nonzero, leak, 0.0), np.where(is_nonzero, leak + gained, 0.0), float(np.linalg.norm(U)))
 
 
-def most(push: float, divisor: Numbers, cap: float) -> Numbers:
+def maximise_quadratic(push: float, divisor: Numbers, cap: float) -> Numbers:
     """Return the maximum of push k - divisor k^2 over k from 0 to the cap."""
     k = np.minimum(cap, push / (2.0 * np.maximum(divisor, np.finfo(float).tiny)))
     return np.asarray(push * k - divisor * k**2)
 
 
-def mistakes_bound(params: EPABF, found: Balance, count: int) -> float:
+def mistakes_bound(params: EPABF, balance: Balance, count: int) -> float:
     """Return the bound on the mistakes of the labels played in the first rounds.
 
     It counts the mistakes of the greedy label, and exploration where the greedy label is right.
     """
     gamma, K = params.exploration, params.classes
-    return gamma * (K - 1) / K * count + (1.0 - gamma) * found.greedy_mistakes(count)
+    return gamma * (K - 1) / K * count + (1.0 - gamma) * balance.greedy_mistakes(count)
 
 
-def leading(rounds: Rounds) -> list[Comparator]:
+def fit_target_scores(rounds: Rounds) -> list[Comparator]:
     """Return U = 0 and, for some penalties, the U that best fits the target scores.
 
     Targets are 0 for the true class and at most -1 for all others.
@@ -291,26 +292,27 @@ def leading(rounds: Rounds) -> list[Comparator]:
     return [make_comparator(U, rounds) for U in fit_path(loss, (rounds.kinds, rounds.X.shape[1]), rounds.longest)]
 
 
-def mistakes(setting: Setting) -> Bound:
+def bound_mistakes(setting: Setting) -> Bound:
     """Return Theorem B, the bound on the mistakes, with the best of several U."""
-    params, rounds = setting.record, setting.rounds
+    params, rounds = setting.params, setting.rounds
     variant = Variant(params.variant)
     name = f"Theorem B ({SUFFIX[variant]})"
-    why = unbounded(params)
+    why = explain_no_bound(params)
     if why:
         return Bound(name, OURS, MISTAKES, math.inf, why=why, setting="in expectation")
 
-    def balanced(one: Comparator) -> Balance:
-        return balance(params, one.U, one.scores, rounds.y, rounds.squared)
+    def balance_of(comparator: Comparator) -> Balance:
+        return compute_balance(params, comparator.U, comparator.scores, rounds.y, rounds.squared)
 
-    chosen = best(leading(rounds), lambda one: mistakes_bound(params, balanced(one), rounds.count))
-    found = balanced(chosen)
-    trivial = found.greedy_mistakes(rounds.count) >= rounds.count
+    candidates = fit_target_scores(rounds)
+    chosen = choose_comparator(candidates, lambda U: mistakes_bound(params, balance_of(U), rounds.count))
+    balance = balance_of(chosen)
+    trivial = balance.greedy_mistakes(rounds.count) >= rounds.count
     return Bound(
         name,
         OURS,
         MISTAKES,
-        mistakes_bound(params, found, rounds.count),
+        mistakes_bound(params, balance, rounds.count),
         holds="vacuous" if trivial else "proved",
         why=TRIVIAL if trivial else "",
         setting="in expectation",
@@ -318,14 +320,14 @@ def mistakes(setting: Setting) -> Bound:
             "R": rounds.longest,
             "C": float(params.aggressiveness),
             "U norm": chosen.norm,
-            "leak": float(found.leak.sum()),
-            "median gain": float(np.median(found.gain)),
+            "leak": float(balance.leak.sum()),
+            "median gain": float(np.median(balance.gain)),
         },
-        line=[mistakes_bound(params, found, int(mark)) for mark in setting.marks],
+        line=[mistakes_bound(params, balance, int(mark)) for mark in setting.marks],
     )
 
 
-def unbounded(params: EPABF) -> str:
+def explain_no_bound(params: EPABF) -> str:
     """Return why Theorem B gives no bound on the mistakes; empty if it gives one."""
     if params.update == Update.OTHERS:
         return "without the constraint of the class played after right answers its losses after wrong ones do not cancel, and they grow with T"

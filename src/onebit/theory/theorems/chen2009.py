@@ -59,31 +59,31 @@ def coding_matrix(params: ConservativeOVA, memory: Numbers) -> tuple[Numbers, Nu
     return right, wrong
 
 
-def own_loss(matrix: Numbers, scores: Numbers, y: NDArray[np.int64]) -> float:
+def sum_losses(matrix: Numbers, scores: Numbers, y: NDArray[np.int64]) -> float:
     """Return the sum over rounds and columns of [1 - M(y, s) f_s]_+."""
     return float(np.maximum(0.0, 1.0 - matrix[y] * scores).sum())
 
 
-def conservative(setting: Setting) -> list[Bound]:
+def bound_conservative_ova(setting: Setting) -> list[Bound]:
     """Return the bounds of all theorems of the paper for `conservative-ova`."""
-    params = setting.record
+    params = setting.params
     right, wrong = coding_matrix(params, setting.memory)
     trace = setting.traces[0]
     y = setting.rounds.y[: len(trace.played)]
     mistakes = float((trace.played != y).sum())
-    found = []
+    bounds = []
     if params.decoding == Decoding.LOSS:
-        found.append(_theorem1(params, right, trace, y, mistakes))
+        bounds.append(_theorem1(params, right, trace, y, mistakes))
     steps = np.where((trace.played == y)[:, None], right[trace.played], wrong[trace.played])
-    found += on_columns(setting, trace, steps)
+    bounds += bound_columns(setting, trace, steps)
     if params.coding == Coding.ONE_VS_ALL:
-        found += _theorem2(setting, right)
-    return found
+        bounds += _theorem2(setting, right)
+    return bounds
 
 
 def _theorem1(params: ConservativeOVA, matrix: Numbers, trace: Trace, y: NDArray[np.int64], mistakes: float) -> Bound:
     rho = coding_distance(matrix)
-    loss = own_loss(matrix, trace.scores, y)
+    loss = sum_losses(matrix, trace.scores, y)
     single = params.coding == Coding.ONE_VS_ALL
     if params.guess_if_all_negative:
         holds: Holds = "false"
@@ -106,71 +106,71 @@ def _theorem1(params: ConservativeOVA, matrix: Numbers, trace: Trace, y: NDArray
 # --- the lemmas, column by column, on the rounds in which it stepped -------------------------------------------------------
 
 
-def on_columns(setting: Setting, trace: Trace, steps: Numbers) -> list[Bound]:
+def bound_columns(setting: Setting, trace: Trace, steps: Numbers) -> list[Bound]:
     """Return Lemma 1 and the variant's lemmas, summed over columns: measured losses and bounds."""
     count = len(steps)
     X, squared = setting.rounds.X[:count], setting.rounds.squared[:count]
-    variant, aggressiveness = int(setting.record.variant), float(setting.record.aggressiveness)
+    variant, aggressiveness = int(setting.params.variant), float(setting.params.aggressiveness)
     steps = np.where(squared[:, None] > 0.0, steps, 0.0)
     heads = column_comparators(X, steps, setting.rounds.longest)
     longest = setting.rounds.longest
     of = f"in the first {count:,} rounds of the first run"
-    found: dict[str, list[float]] = {}
+    sums: dict[str, list[float]] = {}
 
-    def add(name: str, left: float, values: list[float]) -> None:
-        kept = found.setdefault(name, [0.0, 0.0])
-        kept[0] += left
-        kept[1] += min(values)
+    def add_sums(name: str, left: float, values: list[float]) -> None:
+        totals = sums.setdefault(name, [0.0, 0.0])
+        totals[0] += left
+        totals[1] += min(values)
 
-    fails, unequal = 0.0, False
+    comparator_loss, unequal = 0.0, False
     for column in range(steps.shape[1]):
-        there = np.flatnonzero(steps[:, column])
-        sign, n = steps[there, column], squared[there]
-        loss = np.maximum(0.0, 1.0 - sign * trace.scores[there, column])
-        step = np.array([step_size(variant, aggressiveness, one, size) for one, size in zip(loss, n, strict=True)])
+        own_rounds = np.flatnonzero(steps[:, column])
+        sign, n = steps[own_rounds, column], squared[own_rounds]
+        loss = np.maximum(0.0, 1.0 - sign * trace.scores[own_rounds, column])
+        step = np.array([step_size(variant, aggressiveness, value, size) for value, size in zip(loss, n, strict=True)])
         stars, norms = [], []
         for head in heads:
-            stars.append(np.maximum(0.0, 1.0 - sign * np.asarray(X[there] @ head[column])))
+            stars.append(np.maximum(0.0, 1.0 - sign * np.asarray(X[own_rounds] @ head[column])))
             norms.append(float(np.linalg.norm(head[column])))
         pairs = list(zip(norms, stars, strict=True))
         norm, star = pairs[-1]
-        add("Lemma 1", float((step * (2.0 * loss - step * n - 2.0 * star)).sum()), [norm**2])
-        square, root = float(np.square(loss).sum()), math.sqrt(len(there))
+        add_sums("Lemma 1", float((step * (2.0 * loss - step * n - 2.0 * star)).sum()), [norm**2])
+        square, root = float(np.square(loss).sum()), math.sqrt(len(own_rounds))
         if variant == Variant.PA:
             values = [lemmas.lemma2(*pair, longest) for pair in pairs]
             repaired = [lemmas.lemma2_for_any_rows(*pair, n) for pair in pairs]
-            add("Lemma 2", square, values)
-            add("Corollary 2", float(loss.sum()), [root * math.sqrt(value) for value in values])
-            add("Lemma 2, for any rows", square, repaired)
-            fails += min(float(one.sum()) for one in stars)
+            add_sums("Lemma 2", square, values)
+            add_sums("Corollary 2", float(loss.sum()), [root * math.sqrt(value) for value in values])
+            add_sums("Lemma 2, for any rows", square, repaired)
+            comparator_loss += min(float(star_losses.sum()) for star_losses in stars)
             unequal = unequal or (len(n) > 0 and not lemmas.equal_lengths(n))
         elif variant == Variant.PA_II:
             values = [lemmas.lemma3(*pair, longest, aggressiveness) for pair in pairs]
-            add("Lemma 3", square, values)
-            add("Corollary 3", float(loss.sum()), [root * math.sqrt(value) for value in values])
+            add_sums("Lemma 3", square, values)
+            add_sums("Corollary 3", float(loss.sum()), [root * math.sqrt(value) for value in values])
         else:
-            add("Lemma 4", float(loss.sum()), [lemmas.lemma4(*pair, longest, aggressiveness) for pair in pairs])
-            add(
+            add_sums("Lemma 4", float(loss.sum()), [lemmas.lemma4(*pair, longest, aggressiveness) for pair in pairs])
+            add_sums(
                 "Lemma 4, with the rounds in the root",
                 float(loss.sum()),
                 [lemmas.lemma4_with_rounds(*pair, longest, aggressiveness) for pair in pairs],
             )
-    broken = {"Lemma 4": lemmas.LOST_T}
-    if fails > 0.0 and unequal:
-        broken |= {"Lemma 2": lemmas.UNEQUAL, "Corollary 2": lemmas.UNEQUAL}
+    false_lemmas = {"Lemma 4": lemmas.LOST_T}
+    if comparator_loss > 0.0 and unequal:
+        false_lemmas |= {"Lemma 2": lemmas.UNEQUAL, "Corollary 2": lemmas.UNEQUAL}
     return [
         Bound(
             name,
             PAPER,
             STATEMENTS[name],
             value,
-            holds="false" if name in broken else "proved",
-            why=broken.get(name, ""),
+            holds="false" if name in false_lemmas else "proved",
+            why=false_lemmas.get(name, ""),
             assumptions={"R": longest, "C": aggressiveness, LOOKED_AT: float(count)},
             of=f"{'squared loss' if name in SQUARES else 'left side' if name == 'Lemma 1' else 'loss'} of all columns {of}",
             left=[left],
         )
-        for name, (left, value) in found.items()
+        for name, (left, value) in sums.items()
     ]
 
 
@@ -201,7 +201,7 @@ def column_comparators(X: NDArray[np.float64], signs: Numbers, longest: float) -
 
 
 def theorem2(variant: int, norms: Numbers, losses: Numbers, longest: float, aggressiveness: float) -> float:
-    """Return (27) with its lost R, (28) or (29).
+    """Return the bound of Theorem 2: equation (27) with its lost R restored, (28) or (29).
 
     That is half the sum over columns of what Corollary 2, Lemma 4 or Corollary 3 says. `losses` has the hinge loss of u_s in every round: one
     row a round, one column for each s.
@@ -218,7 +218,7 @@ def theorem2(variant: int, norms: Numbers, losses: Numbers, longest: float, aggr
 
 
 def _theorem2(setting: Setting, matrix: Numbers) -> list[Bound]:
-    rounds, params = setting.rounds, setting.record
+    rounds, params = setting.rounds, setting.params
     signs = matrix[rounds.y]
     values = []
     for head in column_comparators(rounds.X, signs, rounds.longest):

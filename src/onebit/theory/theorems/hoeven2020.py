@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from onebit.experiments.report import Band, Curves, Series
 from onebit.rules.gaptron import FeedbackSetting, Gaptron, Loss, bandit_constants, full_constants, gap, gradient, lead
 from onebit.theory.bound import LOOKED_AT, Bound
-from onebit.theory.comparators import Comparator, best, fit_in_ball, zero_comparator
+from onebit.theory.comparators import Comparator, choose_comparator, fit_in_ball, zero_comparator
 from onebit.theory.constraints import Numbers
 from onebit.theory.setting import Setting
 
@@ -46,24 +46,24 @@ NOTES = {
 }
 
 
-def gaptron(setting: Setting) -> list[Bound]:
+def bound_gaptron(setting: Setting) -> list[Bound]:
     """Return the bounds of Lemma 1 and, with planned rates, of the theorem for this loss and setting."""
-    params: Gaptron = setting.record
+    params: Gaptron = setting.params
     penalty, loss = 1.0 / params.rate, LOSSES[int(params.loss)]
     radius = math.inf if math.isnan(params.radius) else params.radius
-    chosen = best(
+    chosen = choose_comparator(
         [fit_in_ball(loss, setting.rounds, penalty, radius), zero_comparator(setting.rounds)],
-        lambda one: _sum(params, one, setting),
+        lambda comparator: _sum_without_gaps(params, comparator, setting),
         radius,
     )
-    found = [_lemma1(setting, params, chosen)]
+    bounds = [_lemma1_bound(setting, params, chosen)]
     if has_planned_rates(params):
-        found.append(
-            _full(setting, params, chosen)
+        bounds.append(
+            _full_information_bound(setting, params, chosen)
             if params.setting == FeedbackSetting.FULL
-            else _bandit(setting, params, radius)
+            else _bandit_bound(setting, params, radius)
         )
-    return found
+    return bounds
 
 
 def has_planned_rates(params: Gaptron) -> bool:
@@ -94,18 +94,19 @@ def regret(params: Gaptron) -> float:
     return min(cost * inverse_gap, max(2.0 * cost, 2.0 * reach * math.sqrt(horizon / math.log(2.0))))
 
 
-def _sum(params: Gaptron, one: Comparator, setting: Setting) -> float:
+def _sum_without_gaps(params: Gaptron, comparator: Comparator, setting: Setting) -> float:
     """Return the right side of Lemma 1 without the gaps."""
     explored = params.exploration * (params.classes - 1) / params.classes * setting.rounds.count
-    return float(_losses(setting, params, one).sum()) + one.norm**2 / (2.0 * params.rate) + explored
+    loss = float(_counted_losses(setting, params, comparator).sum())
+    return loss + comparator.norm**2 / (2.0 * params.rate) + explored
 
 
-def _losses(setting: Setting, params: Gaptron, one: Comparator) -> NDArray[np.float64]:
+def _counted_losses(setting: Setting, params: Gaptron, comparator: Comparator) -> NDArray[np.float64]:
     """Return the loss of U in every round, as the paper counts it.
 
     The hinge loss is not counted where the learner is right and leads by more than 1/K.
     """
-    losses = one.losses(LOSSES[int(params.loss)])
+    losses = comparator.losses(LOSSES[int(params.loss)])
     if params.loss != Loss.HINGE:
         return losses
     count = len(setting.traces[0].played)
@@ -119,11 +120,11 @@ def _losses(setting: Setting, params: Gaptron, one: Comparator) -> NDArray[np.fl
     return np.asarray(losses * counted)
 
 
-def _lemma1(setting: Setting, params: Gaptron, chosen: Comparator) -> Bound:
+def _lemma1_bound(setting: Setting, params: Gaptron, chosen: Comparator) -> Bound:
     count = len(setting.traces[0].played)
     y, squared = setting.rounds.y[:count], setting.rounds.squared[:count]
-    gaps = [surrogate_gap(params, one.scores, y, squared, one.greedy) for one in setting.traces]
-    losses = _losses(setting, params, chosen)[:count]
+    gaps = [surrogate_gap(params, trace.scores, y, squared, trace.greedy) for trace in setting.traces]
+    losses = _counted_losses(setting, params, chosen)[:count]
     explored = params.exploration * (params.classes - 1) / params.classes * count
     mean = float(np.mean([gap.sum() for gap in gaps]))
     return Bound(
@@ -139,12 +140,12 @@ def _lemma1(setting: Setting, params: Gaptron, chosen: Comparator) -> Bound:
             LOOKED_AT: float(count),
         },
         of=f"mistakes in the first {count:,} rounds of {len(gaps)} {'run' if len(gaps) == 1 else 'runs'}",
-        left=[float((one.played != y).sum()) for one in setting.traces],
+        left=[float((trace.played != y).sum()) for trace in setting.traces],
     )
 
 
-def _full(setting: Setting, params: Gaptron, chosen: Comparator) -> Bound:
-    losses = np.cumsum(_losses(setting, params, chosen))
+def _full_information_bound(setting: Setting, params: Gaptron, chosen: Comparator) -> Bound:
+    losses = np.cumsum(_counted_losses(setting, params, chosen))
     length = chosen.norm**2 / (2.0 * params.rate)
     return Bound(
         f"Theorem {1 + int(params.loss)}",
@@ -157,11 +158,11 @@ def _full(setting: Setting, params: Gaptron, chosen: Comparator) -> Bound:
     )
 
 
-def _bandit(setting: Setting, params: Gaptron, radius: float) -> Bound:
+def _bandit_bound(setting: Setting, params: Gaptron, radius: float) -> Bound:
     loss = LOSSES[int(params.loss)]
     # The regret does not depend on U inside the ball, so only its loss counts.
     chosen = fit_in_ball(loss, setting.rounds, 1e-9 * setting.rounds.longest**2, radius)
-    losses, marks = np.cumsum(_losses(setting, params, chosen)), setting.marks
+    losses, marks = np.cumsum(_counted_losses(setting, params, chosen)), setting.marks
     explored = params.exploration * (params.classes - 1) / params.classes
     name = f"Theorem {4 + int(params.loss)}"
     return Bound(
@@ -184,7 +185,7 @@ def _numbers(params: Gaptron, chosen: Comparator, setting: Setting) -> dict[str,
         "rate": params.rate,
         "exploration": params.exploration,
         "U norm": chosen.norm,
-        "U loss": float(_losses(setting, params, chosen).sum()),
+        "U loss": float(_counted_losses(setting, params, chosen).sum()),
     }
 
 
@@ -230,7 +231,7 @@ def surrogate_gap(
     return np.asarray(cost - value + 0.5 * params.rate * slope * squared)
 
 
-def figure1(loss: LossName, points: int = 401) -> Curves:
+def draw_figure1(loss: LossName, points: int = 401) -> Curves:
     """Draw Figure 1 of the paper for any of the losses.
 
     Two classes, one weight vector, by the margin z = y <w, x> with ||x|| = 1. The gap is positive where a curve is above the loss: without a

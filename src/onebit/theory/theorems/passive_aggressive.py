@@ -24,7 +24,7 @@ import numpy as np
 
 from onebit.contract.steps import Variant
 from onebit.theory.bound import Bound, Holds
-from onebit.theory.comparators import Comparator, best, path
+from onebit.theory.comparators import Comparator, choose_comparator, fit_comparators
 from onebit.theory.constraints import Numbers
 from onebit.theory.setting import Setting
 
@@ -45,8 +45,8 @@ def lemma2_for_any_rows(norm: float, losses: Numbers, squared: Numbers) -> float
 
     The inner sum leaves out rows that are 0.
     """
-    there = squared > 0.0
-    spread = math.sqrt(float((np.square(losses[there]) / squared[there]).sum()))
+    is_nonzero = squared > 0.0
+    spread = math.sqrt(float((np.square(losses[is_nonzero]) / squared[is_nonzero]).sum()))
     return float(squared.max(initial=0.0)) * (norm + 2.0 * spread) ** 2
 
 
@@ -82,8 +82,9 @@ def equal_lengths(squared: Numbers) -> bool:
     return bool(squared.max() - squared.min() <= 1e-5 * squared.max())
 
 
-def multiclass(setting: Setting) -> list[Bound]:
-    variant, aggressiveness = int(setting.record.variant), float(setting.record.aggressiveness)
+def bound_passive_aggressive(setting: Setting) -> list[Bound]:
+    """Return the lemma for the variant that is run, with its repaired form where it needs one."""
+    variant, aggressiveness = int(setting.params.variant), float(setting.params.aggressiveness)
     exact = setting.rule.name == "exact-pa"
     if variant == Variant.PA_II:
         return [_lemma3(setting, aggressiveness)]
@@ -97,46 +98,46 @@ def _lemma2(setting: Setting, exact: bool) -> list[Bound]:
     double = 2.0 * rounds.squared  # Kesler's rows
     longest, zeros = math.sqrt(float(double.max())), float(rounds.zeros)
     weights = np.divide(1.0, double, out=np.zeros_like(double), where=double > 0.0)
-    candidates = path("squared", rounds) + setting.separators()
+    candidates = fit_comparators("squared", rounds) + setting.separators()
     if not equal_lengths(double):
-        candidates += path("squared", rounds, weights)
+        candidates += fit_comparators("squared", rounds, weights)
     # The multipliers of the exact step are bounded by its length over ||x||, not over ||(x, -x)||.
     stretch = math.sqrt(2.0) if exact else 1.0
 
-    def any_rows(one: Comparator, until: int | None = None) -> float:
-        losses = one.losses("hinge")[:until]
-        return zeros + lemma2_for_any_rows(one.norm, stretch * losses, double[:until])
+    def bound_any_rows(comparator: Comparator, until: int | None = None) -> float:
+        losses = comparator.losses("hinge")[:until]
+        return zeros + lemma2_for_any_rows(comparator.norm, stretch * losses, double[:until])
 
-    def printed(one: Comparator) -> float:
-        return lemma2(one.norm, one.losses("hinge"), longest)
+    def bound_printed(comparator: Comparator) -> float:
+        return lemma2(comparator.norm, comparator.losses("hinge"), longest)
 
-    chosen = best(candidates, any_rows)
+    chosen = choose_comparator(candidates, bound_any_rows)
     equal, separators = equal_lengths(double), setting.separators()
     holds: Holds = "proved"
     if equal and not exact:
-        told, why = best(candidates, printed), ""
+        printed_U, why = choose_comparator(candidates, bound_printed), ""
     elif separators:
-        told, why = separators[0], "only for a U without loss"
+        printed_U, why = separators[0], "only for a U without loss"
     else:
-        told = best(candidates, printed)
+        printed_U = choose_comparator(candidates, bound_printed)
         holds, why = ("unproved", "the exact step counts the losses of U twice") if equal else ("false", UNEQUAL)
     return [
         Bound(
             "Lemma 2, Kesler's construction",
             "Chen et al. 2009; Crammer et al. 2006",
             "mistakes <= (sqrt(2) R ||U|| + 2 sqrt(sum l*^2))^2",
-            printed(told),
+            bound_printed(printed_U),
             holds=holds,
             why=why,
-            assumptions=_numbers(told, rounds.longest),
+            assumptions=_numbers(printed_U, rounds.longest),
         ),
         Bound(
             "Lemma 2, for any rows",
             "Crammer et al. 2006, by the same proof",
             f"mistakes <= 2 R^2 (||U|| + 2 sqrt(sum l*^2 / {'n' if exact else '(2 n)'}))^2, n = ||x||^2",
-            any_rows(chosen),
+            bound_any_rows(chosen),
             assumptions=_numbers(chosen, rounds.longest),
-            line=[any_rows(chosen, int(mark)) for mark in setting.marks],
+            line=[bound_any_rows(chosen, int(mark)) for mark in setting.marks],
         ),
     ]
 
@@ -144,12 +145,12 @@ def _lemma2(setting: Setting, exact: bool) -> list[Bound]:
 def _lemma3(setting: Setting, aggressiveness: float) -> Bound:
     rounds = setting.rounds
     longest = math.sqrt(2.0) * rounds.longest
-    candidates = path("squared", rounds) + setting.separators()
+    candidates = fit_comparators("squared", rounds) + setting.separators()
 
-    def bound(one: Comparator, until: int | None = None) -> float:
-        return lemma3(one.norm, one.losses("hinge")[:until], longest, aggressiveness) + rounds.zeros
+    def bound(comparator: Comparator, until: int | None = None) -> float:
+        return lemma3(comparator.norm, comparator.losses("hinge")[:until], longest, aggressiveness) + rounds.zeros
 
-    chosen = best(candidates, bound)
+    chosen = choose_comparator(candidates, bound)
     return Bound(
         "Lemma 3, Kesler's construction",
         "Chen et al. 2009; Crammer et al. 2006",
@@ -164,22 +165,24 @@ def _lemma4(setting: Setting, aggressiveness: float) -> list[Bound]:
     rounds = setting.rounds
     longest = math.sqrt(2.0) * rounds.longest
 
-    def printed(one: Comparator) -> float:
-        return lemma4(one.norm, one.losses("hinge"), longest, aggressiveness)
+    def bound_printed(comparator: Comparator) -> float:
+        return lemma4(comparator.norm, comparator.losses("hinge"), longest, aggressiveness)
 
-    def bound(one: Comparator, until: int | None = None) -> float:
-        return mistakes_of_pa1(one.norm, one.losses("hinge")[:until], longest, aggressiveness) + rounds.zeros
+    def bound(comparator: Comparator, until: int | None = None) -> float:
+        losses = comparator.losses("hinge")[:until]
+        return mistakes_of_pa1(comparator.norm, losses, longest, aggressiveness) + rounds.zeros
 
-    chosen, told = best(setting.hinge_path, bound), best(setting.hinge_path, printed)
+    chosen = choose_comparator(setting.hinge_path, bound)
+    printed_U = choose_comparator(setting.hinge_path, bound_printed)
     return [
         Bound(
             "Lemma 4, Kesler's construction",
             "Chen et al. 2009",
             "mistakes <= max(B/C, sqrt(4 R^2 B)), B = ||U||^2 + 2 C sum l*",
-            printed(told),
+            bound_printed(printed_U),
             holds="false",
             why=LOST_T,
-            assumptions={**_numbers(told, rounds.longest), "C": aggressiveness},
+            assumptions={**_numbers(printed_U, rounds.longest), "C": aggressiveness},
         ),
         Bound(
             "PA-I, mistakes",

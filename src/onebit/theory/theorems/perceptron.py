@@ -17,33 +17,36 @@ import math
 import numpy as np
 
 from onebit.theory.bound import Bound
-from onebit.theory.comparators import Comparator, best
+from onebit.theory.comparators import Comparator, choose_comparator
 from onebit.theory.setting import Setting
 
 
-def perceptron(setting: Setting) -> list[Bound]:
-    found = separable(setting)
+def bound_perceptron(setting: Setting) -> list[Bound]:
+    """Return the perceptron's bounds: on separable rows, and without a kernel those on any rows."""
+    bounds = bound_separable(setting)
     if setting.kernel is not None:
-        return found
+        return bounds
     longest = setting.rounds.longest
 
-    def general(loss: float, norm: float) -> float:
+    def bound_mistakes(loss: float, norm: float) -> float:
         return general_bound(loss, norm, longest)
 
-    chosen = best(setting.hinge_path, lambda one: general(float(one.losses("hinge").sum()), one.norm))
-    quoted = best(setting.hinge_path, lambda one: quoted_bound(float(one.losses("hinge").sum()), one.norm, longest))
+    chosen = choose_comparator(setting.hinge_path, lambda U: bound_mistakes(float(U.losses("hinge").sum()), U.norm))
+    quoted = choose_comparator(
+        setting.hinge_path, lambda U: quoted_bound(float(U.losses("hinge").sum()), U.norm, longest)
+    )
     losses, norm = np.cumsum(chosen.losses("hinge")), chosen.norm
-    found.append(
+    bounds.append(
         Bound(
             "Perceptron, any data",
             "Fink et al. 2006; Kakade et al. 2008",
             "mistakes <= L + D + sqrt(L D), with L the hinge loss of any U and D = 2 R^2 ||U||^2",
-            general(float(losses[-1]), norm),
+            bound_mistakes(float(losses[-1]), norm),
             assumptions=_numbers(chosen, longest),
-            line=[general(float(losses[mark - 1]), norm) for mark in setting.marks],
+            line=[bound_mistakes(float(losses[mark - 1]), norm) for mark in setting.marks],
         )
     )
-    found.append(
+    bounds.append(
         Bound(
             "Perceptron, as quoted",
             "van der Hoeven 2020, section 4.2",
@@ -55,16 +58,16 @@ def perceptron(setting: Setting) -> list[Bound]:
             assumptions=_numbers(quoted, longest),
         )
     )
-    return found
+    return bounds
 
 
-def separable(setting: Setting) -> list[Bound]:
+def bound_separable(setting: Setting) -> list[Bound]:
     """Return the bounds of Theorems 1 and 2 of the thesis, in the kernel's space if there is one."""
     separated = setting.margin("weak", setting.kernel)
     value = floor_value(2.0 * (separated.R / separated.margin) ** 2) if separated.separable else math.inf
     why = "" if separated.separable else "the rows are not separable: nothing is promised"
     numbers = {"R": separated.R, "margin": separated.margin}
-    found = [
+    bounds = [
         Bound(
             "Theorem 2",
             "Prompak 2017",
@@ -76,7 +79,7 @@ def separable(setting: Setting) -> list[Bound]:
         )
     ]
     if setting.rounds.kinds == 2:
-        found.insert(
+        bounds.insert(
             0,
             Bound(
                 "Theorem 1",
@@ -87,7 +90,7 @@ def separable(setting: Setting) -> list[Bound]:
                 assumptions={**numbers, "margin": separated.margin / math.sqrt(2.0)},
             ),
         )
-    return found
+    return bounds
 
 
 def floor_value(value: float) -> float:
@@ -109,14 +112,17 @@ def quoted_bound(loss: float, norm: float, longest: float) -> float:
     return loss + (longest * norm) ** 2 + 2.0 * longest * norm * math.sqrt(2.0 * loss)
 
 
-def banditron(setting: Setting) -> list[Bound]:
-    rounds, gamma = setting.rounds, float(setting.record.exploration)
+def bound_banditron(setting: Setting) -> list[Bound]:
+    """Return the bound on Banditron's expected mistakes on any rows."""
+    rounds, gamma = setting.rounds, float(setting.params.exploration)
     longest, kinds = rounds.longest, rounds.kinds
 
-    def value(loss: float, norm: float, count: int) -> float:
+    def bound_mistakes(loss: float, norm: float, count: int) -> float:
         return banditron_bound(loss, norm, longest, kinds, gamma, count)
 
-    chosen = best(setting.hinge_path, lambda one: value(float(one.losses("hinge").sum()), one.norm, rounds.count))
+    chosen = choose_comparator(
+        setting.hinge_path, lambda U: bound_mistakes(float(U.losses("hinge").sum()), U.norm, rounds.count)
+    )
     losses, norm = np.cumsum(chosen.losses("hinge")), chosen.norm
     order = (norm * longest * kinds) ** (1 / 3) * rounds.count ** (2 / 3)
     return [
@@ -124,14 +130,14 @@ def banditron(setting: Setting) -> list[Bound]:
             "Banditron, any data",
             "Kakade et al. 2008",
             "mistakes <= gamma T + the root M of M = L + R ||U|| sqrt((1 + K/gamma) M + 2 gamma T), with L the hinge loss of any U",
-            value(float(losses[-1]), norm, rounds.count),
+            bound_mistakes(float(losses[-1]), norm, rounds.count),
             setting="in expectation",
             assumptions={
                 **_numbers(chosen, longest),
                 "exploration": gamma,
                 "order in Table 1 of van der Hoeven 2020": order,
             },
-            line=[value(float(losses[mark - 1]), norm, int(mark)) for mark in setting.marks],
+            line=[bound_mistakes(float(losses[mark - 1]), norm, int(mark)) for mark in setting.marks],
         ),
     ]
 

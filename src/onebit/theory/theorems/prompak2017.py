@@ -27,17 +27,17 @@ from onebit.theory.theorems.perceptron import floor_value
 PAPER = "Prompak 2017"
 
 
-def bandit_perceptron(setting: Setting) -> list[Bound]:
+def bound_bandit_perceptron(setting: Setting) -> list[Bound]:
     """Return Theorem 3 in the learner's own space, and Theorems 4 and 6 for the rational kernel."""
-    found = [_theorem3(setting)]
-    rounds = setting.given
+    bounds = [_theorem3(setting)]
+    rounds = setting.raw_rounds
     if rounds.longest > 1.0 + 1e-5 or setting.options.get("bias"):
-        return found  # the margin transformations need rows of length at most 1
+        return bounds  # the margin transformations need rows of length at most 1
     kinds, applies = rounds.kinds, setting.kernel == "rational"
     weak = setting.margin("weak")
     log_margin = log_margin_weak(kinds, weak.margin) if weak.separable else -math.inf
-    found.append(
-        _transformed(
+    bounds.append(
+        _kernel_bound(
             "Theorem 4 and Corollary 1",
             "weakly separable, rational kernel: mistakes <= (K-1) 8 / margin'^2, margin' = max(g1, g2)",
             kinds,
@@ -47,11 +47,11 @@ def bandit_perceptron(setting: Setting) -> list[Bound]:
         )
     )
     if setting.groups is None:
-        return found
+        return bounds
     group = setting.margin("group")
     for divisor, name in ((len(setting.groups), "as printed"), (kinds, "with sqrt(K)")):
         log_margin = log_margin_group(len(setting.groups), group.margin, divisor) if group.separable else -math.inf
-        bound = _transformed(
+        bound = _kernel_bound(
             f"Theorem 6 and Corollary 2, {name}",
             "group weakly separable in L groups, rational kernel: mistakes <= (K-1) 8 / margin'^2",
             kinds,
@@ -60,8 +60,8 @@ def bandit_perceptron(setting: Setting) -> list[Bound]:
             applies,
             unproved=divisor != kinds,
         )
-        found.append(bound)
-    return found
+        bounds.append(bound)
+    return bounds
 
 
 def _theorem3(setting: Setting) -> Bound:
@@ -81,7 +81,7 @@ def _theorem3(setting: Setting) -> Bound:
     )
 
 
-def _transformed(
+def _kernel_bound(
     name: str, statement: str, kinds: int, log_margin: float, margin: float, applies: bool, unproved: bool = False
 ) -> Bound:
     log_value = math.log(8.0 * (kinds - 1)) - 2.0 * log_margin

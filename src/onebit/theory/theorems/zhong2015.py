@@ -28,9 +28,9 @@ from onebit.theory.constraints import Numbers
 from onebit.theory.setting import Setting
 
 PAPER = "Zhong et al. 2015"
-ROUNDS = 100  # of each sort: greedy label right, greedy label wrong
-DRAWS = 20_000  # in all rounds of a sort; more if the rule rarely explores,
-FOUND = 400  # so that each label is drawn at least about this often
+ROUNDS = 100  # of each kind: greedy label right, greedy label wrong
+DRAWS = 20_000  # in all rounds of a kind; more if the rule rarely explores,
+LEAST_DRAWS = 400  # so that each label is drawn at least about this often
 MOST_DRAWS = 400_000
 
 
@@ -64,8 +64,8 @@ def draw_step(params: PAB, scores: Numbers, squared: float, truth: int, key: np.
 
 
 @dataclass(frozen=True)
-class Measured:
-    """One value per draw of each quantity, averaged over rounds of one sort."""
+class DrawMeans:
+    """One value per draw of each quantity, averaged over the rounds of one kind."""
 
     along: list[float]  # <U1, PA-II>/||PA-II||^2
     second: list[float]  # the sum of U2, in units of rho/D
@@ -75,41 +75,41 @@ class Measured:
     across: list[float]  # the largest part of U1 that is no multiple of PA-II, by D: one number
 
 
-def measure_rounds(setting: Setting, rounds: NDArray[np.int64], draws: int) -> Measured:
-    """Draw in every round this many times, with the scores that the first run had in it."""
-    params, trace, key = setting.record, setting.traces[0], seed_key(setting.seed)
-    found = np.empty((5, draws, len(rounds)))
+def measure_rounds(setting: Setting, rounds: NDArray[np.int64], draws: int) -> DrawMeans:
+    """Draw `draws` times in every round, with the scores that the first run had in it."""
+    params, trace, key = setting.params, setting.traces[0], seed_key(setting.seed)
+    samples = np.empty((5, draws, len(rounds)))
     across = 0.0
     with np.errstate(over="ignore"):
         for place, index in enumerate(rounds.tolist()):
             scores, truth = trace.scores[index], int(setting.rounds.y[index])
             squared = float(setting.rounds.squared[index])
             for number in range(draws):
-                one = draw_step(params, scores, squared, truth, key, index * draws + number)
-                length, D, weight = float(one.aim @ one.aim), one.divisor, params.rho or 1.0
-                along = float(one.first @ one.aim) / length if length else 0.0
-                product = float(one.first @ one.second) * D**2
-                added = 2.0 * product + float(one.second @ one.second) * D**2
-                missed = (1.0 - one.propensity) / one.propensity
-                second, share = float(one.second.sum()) * D / weight, added / weight**2 / missed
-                found[:, number, place] = along, second, product / weight, added / weight**2, share
-                across = max(across, D * float(np.abs(one.first - along * one.aim).max()))
-    along, second, product, added, share = found.mean(axis=2).tolist()
-    return Measured(along, second, product, added, share, [across])
+                draw = draw_step(params, scores, squared, truth, key, index * draws + number)
+                length, D, weight = float(draw.aim @ draw.aim), draw.divisor, params.rho or 1.0
+                along = float(draw.first @ draw.aim) / length if length else 0.0
+                product = float(draw.first @ draw.second) * D**2
+                added = 2.0 * product + float(draw.second @ draw.second) * D**2
+                missed = (1.0 - draw.propensity) / draw.propensity
+                second, share = float(draw.second.sum()) * D / weight, added / weight**2 / missed
+                samples[:, number, place] = along, second, product / weight, added / weight**2, share
+                across = max(across, D * float(np.abs(draw.first - along * draw.aim).max()))
+    along, second, product, added, share = samples.mean(axis=2).tolist()
+    return DrawMeans(along, second, product, added, share, [across])
 
 
-def _stated(name: str, says: str, of: str, value: float = 0.0, **fields: Any) -> Bound:
+def _claim(name: str, says: str, of: str, value: float = 0.0, **fields: Any) -> Bound:
     return Bound(name, PAPER, says, value, of=of, **{"setting": "in expectation", **fields})
 
 
-SECOND_MOMENT = _stated(
+SECOND_MOMENT = _claim(
     "Second moment",
     "E |U1 + U2|^2 - E |U1|^2 = (1 - P)/P ||x||^2/D^2 (rho^2 - 2 rho l)",
     "what U2 adds, as a share of that, greedy label right",
     1.0,
     equal=True,
 )
-CONCLUSION = _stated(
+CONCLUSION = _claim(
     "Conclusion",
     "U2 lowers the variance",
     "second moment that U2 adds, by rho^2/D^2, greedy label right",
@@ -121,39 +121,39 @@ STATEMENTS = (
     (
         "wrong",
         "along",
-        _stated("Lemma 1", "E U1 = the step of PA-II", "share of the PA-II step in U1", 1.0, equal=True),
+        _claim("Lemma 1", "E U1 = the step of PA-II", "share of the PA-II step in U1", 1.0, equal=True),
     ),
     (
         "wrong",
         "across",
-        _stated(
+        _claim(
             "Lemma 1 (across)",
             "U1 is a multiple of the step of PA-II",
             "largest part of U1 across it, by D",
             setting="every run",
         ),
     ),
-    ("right", "second", _stated("Lemma 2", "E U2 = 0", "U2 by rho/D, greedy label right", equal=True)),
-    ("wrong", "second", _stated("Lemma 2 (on mistakes)", "E U2 = 0", "U2 by rho/D, greedy label wrong", equal=True)),
-    ("wrong", "product", _stated("Lemma 3", "E <U1, U2> <= 0", "<U1, U2> by rho/D^2, greedy label wrong")),
+    ("right", "second", _claim("Lemma 2", "E U2 = 0", "U2 by rho/D, greedy label right", equal=True)),
+    ("wrong", "second", _claim("Lemma 2 (on mistakes)", "E U2 = 0", "U2 by rho/D, greedy label wrong", equal=True)),
+    ("wrong", "product", _claim("Lemma 3", "E <U1, U2> <= 0", "<U1, U2> by rho/D^2, greedy label wrong")),
     ("right", "share", replace(SECOND_MOMENT, paper="onebit")),
     ("right", "added", CONCLUSION),
 )
 
 
-def pab(setting: Setting) -> list[Bound]:
-    """Return the three lemmas and the paper's conclusion, each with what was measured for it or why nothing was.
+def bound_pab(setting: Setting) -> list[Bound]:
+    """Return the lemmas and the paper's conclusion, each with its measurements or why there are none.
 
     U1 is 0 if the greedy label is right.
     """
-    params, trace = setting.record, setting.traces[0]
+    params, trace = setting.params, setting.traces[0]
     count = len(trace.greedy)
-    there = setting.rounds.squared[:count] > 0.0
+    nonzero = setting.rounds.squared[:count] > 0.0
     wrong = trace.greedy != setting.rounds.y[:count]
-    rounds = {"wrong": _spread(np.flatnonzero(there & wrong)), "right": _spread(np.flatnonzero(there & ~wrong))}
+    rounds = {"wrong": _thin(np.flatnonzero(nonzero & wrong)), "right": _thin(np.flatnonzero(nonzero & ~wrong))}
     # So many show rare events: the true label if another is greedy, and another label if the true one is greedy.
-    wanted = max(DRAWS, math.ceil(FOUND * params.classes / params.exploration))
-    measured: dict[str, Measured] = {}
+    wanted = max(DRAWS, math.ceil(LEAST_DRAWS * params.classes / params.exploration))
+    measured: dict[str, DrawMeans] = {}
     bounds = []
     for greedy, quantity, stated in STATEMENTS:
         looked_at, why = rounds[greedy], ""
@@ -174,6 +174,6 @@ def pab(setting: Setting) -> list[Bound]:
     return bounds
 
 
-def _spread(rounds: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return some of the rounds, evenly spaced."""
+def _thin(rounds: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return at most `ROUNDS` of the rounds, evenly spaced."""
     return rounds[np.linspace(0, len(rounds) - 1, min(ROUNDS, len(rounds))).astype(np.int64)]

@@ -221,7 +221,7 @@ def test_an_error_of_ours_comes_out_with_its_text_and_the_trial(
     def broken(rounds: int, seed: int) -> Any:
         raise error("a mistake of ours")
 
-    with pytest.raises(OnebitError, match=rf"on drawn, seed \d, fails on \S+: {error.__name__}: a mistake of ours"):
+    with pytest.raises(OnebitError, match=rf"on drawn, seed \d failed on \S+: {error.__name__}: a mistake of ours"):
         come(executor, trials_on(drawn(broken), 3))
 
 

@@ -51,19 +51,19 @@ class PaperExecutor(ClusterExecutor):
         self.closed = 0
         self._numbers = itertools.count()
 
-    def _size(self) -> tuple[int, str]:
+    def _count_slots(self) -> tuple[int, str]:
         return self.threads, f"{self.threads} pencils"
 
-    def _put(self, source: PackedValue) -> int:
+    def _send_source(self, source: PackedValue) -> int:
         self.puts.append(source)
         return len(self.puts) - 1
 
-    def _submit(self, run: str, version: str, batch: PackedValue, reference: int) -> int:
+    def _submit_batch(self, run: str, version: str, batch: PackedValue, reference: int) -> int:
         number = next(self._numbers)
         self.tasks[number] = pickle.dumps((run, version, batch, self.puts[reference]))
         return number
 
-    def _finished(self, futures: Sequence[int]) -> Iterator[tuple[int, Any]]:
+    def _take_finished(self, futures: Sequence[int]) -> Iterator[tuple[int, Any]]:
         assert set(futures) == set(self.tasks)
         yield min(futures), self.work_off(min(futures))
 
@@ -124,9 +124,9 @@ class MortalExecutor(PaperExecutor):
         super().__init__(threads)
         self.culprit, self.is_alone = culprit, list[bool]()
 
-    def _finished(self, futures: Sequence[int]) -> Iterator[tuple[int, Any]]:
+    def _take_finished(self, futures: Sequence[int]) -> Iterator[tuple[int, Any]]:
         if not any(self.culprit.identity.encode() in task for task in self.tasks.values()):
-            yield from super()._finished(futures)
+            yield from super()._take_finished(futures)
             return
         self.is_alone.append(len(futures) == 1)
         for future in futures:
@@ -164,10 +164,10 @@ def test_what_is_lost_is_done_again_and_no_trial_twice() -> None:
 
 def test_a_cluster_that_does_not_answer_is_a_sentence() -> None:
     class Silent(PaperExecutor):
-        def _finished(self, futures: Sequence[int]) -> Iterator[tuple[int, Any]]:
+        def _take_finished(self, futures: Sequence[int]) -> Iterator[tuple[int, Any]]:
             raise TimeoutError("nobody there")
 
-    said = "Paper on a desk does not answer, or has no workers: nobody there; the records that came are kept"
+    said = "Paper on a desk does not answer, or has no workers: nobody there; finished runs are kept"
     with pytest.raises(NetworkError, match=re.escape(said)):
         come(Silent(), trials_on(stream(X, Y), 2))
 
@@ -215,7 +215,7 @@ def test_a_batch_stops_when_its_run_has_ended() -> None:
 
 def test_another_version_is_refused() -> None:
     said = (
-        r"a worker on \S+ has onebit .*, but it is onebit 0\.0\.1 where the command runs: install the same everywhere"
+        r"a worker on \S+ has onebit .*, but the command runs with onebit 0\.0\.1: install the same version everywhere"
     )
     with pytest.raises(OnebitError, match=said):
         run_batch("a", "onebit 0.0.1", pack([]), pack(stream(X, Y).source, with_source=True))
@@ -236,7 +236,7 @@ def test_an_error_in_a_trial_names_it_and_the_machine() -> None:
     def make(rounds: int, seed: int) -> Dataset:
         raise MemoryError("Unable to allocate 8 PiB")
 
-    said = r"banditron, exploration=0\.1 on drawn, seed 0, fails on \S+: MemoryError: Unable to allocate 8 PiB"
+    said = r"banditron, exploration=0\.1 on drawn, seed 0 failed on \S+: MemoryError: Unable to allocate 8 PiB"
     with pytest.raises(OnebitError, match=said):
         come(PaperExecutor(), trials_on(drawn(make), 2))
 

@@ -43,7 +43,7 @@ class Processes:
         return self
 
     def call(self, function: Callable[..., None], *arguments: Any, what: str) -> bool:
-        assert function is ahead.build_known
+        assert function is ahead.build_kernel
         self.asked.set()
         while not self.going.wait(0.01):
             if self.stopped.is_set():

@@ -203,8 +203,8 @@ def test_learners_of_other_kinds_run_on_threads() -> None:
         ("auto", {}, "auto has several members"),
         ("newtron", {"matrix": "fit"}, "newtron keeps full matrices"),
     ):
-        assert gpu_module.why_not(Trial(make_entry(name, options), stream(X, Y), 0)) == reason
-    assert all(gpu_module.why_not(trial) is None for trial in trials(STREAMS["drawn"]))
+        assert gpu_module.find_obstacle(Trial(make_entry(name, options), stream(X, Y), 0)) == reason
+    assert all(gpu_module.find_obstacle(trial) is None for trial in trials(STREAMS["drawn"]))
 
 
 def test_what_is_too_large_runs_on_threads(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,7 +224,7 @@ def test_rows_that_have_no_room_run_on_threads(name: str, gpu: Device, monkeypat
     gpu.memory = 2 * needed
     assert_same(come(GpuExecutor(ThreadsExecutor()), some), on_threads(some))
     gpu.memory, gpu.kernels = 2 * needed - 2, {}
-    for module, what in ((scheduler, "_cast"), (scheduler, "DeviceRows"), (launch, "kernel_for")):
+    for module, what in ((scheduler, "_cast_rows"), (scheduler, "DeviceRows"), (launch, "kernel_for")):
         monkeypatch.setattr(module, what, None)
     executor = GpuExecutor(ThreadsExecutor())
     assert_same(come(executor, some), on_threads(some), on="CPU")
@@ -517,7 +517,7 @@ def set_speeds(monkeypatch: pytest.MonkeyPatch, replicate: float, kernel_s: floa
     ],
 )
 def test_a_gpu_pays_where_it_is_done_first(kernels: int, runs: int, rounds: int, threads: int, pays: bool) -> None:
-    assert gpu_module.pays(of_kinds(kernels, runs, rounds), threads) == pays
+    assert gpu_module.is_worthwhile(of_kinds(kernels, runs, rounds), threads) == pays
 
 
 @pytest.mark.parametrize(("rounds", "where"), [(5, "CPU"), (36, NAME)])

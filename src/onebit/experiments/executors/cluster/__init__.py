@@ -36,22 +36,22 @@ class ClusterExecutor(ABC):
 
     kind: str
     at: str  # e.g. "at tcp://host:8786" or "on this machine"
-    _seen = (0, "")  # the largest size during any run
+    _largest_size = (0, "")  # the largest size during any run
 
     @abstractmethod
-    def _size(self) -> tuple[int, str]:
+    def _count_slots(self) -> tuple[int, str]:
         """Wait for workers; return how many tasks run at once (at least 1) and a text on the workers."""
 
     @abstractmethod
-    def _put(self, source: PackedValue) -> Any:
+    def _send_source(self, source: PackedValue) -> Any:
         """Store data in the cluster; return a reference that tasks take as an argument."""
 
     @abstractmethod
-    def _submit(self, *arguments: Any) -> Any:
+    def _submit_batch(self, *arguments: Any) -> Any:
         """Submit `run_batch` with these arguments and return its future."""
 
     @abstractmethod
-    def _finished(self, futures: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+    def _take_finished(self, futures: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
         """Yield finished futures with their results, or a `WorkerLostError`; wait at most `WAIT_S`."""
 
     @abstractmethod
@@ -65,7 +65,7 @@ class ClusterExecutor(ABC):
     @property
     def where(self) -> str:
         """The workers of the cluster: the largest number seen during any run."""
-        return f"{self.kind}, {(self._seen if self._seen[0] else self._size())[1]} {self.at}"
+        return f"{self.kind}, {(self._largest_size if self._largest_size[0] else self._count_slots())[1]} {self.at}"
 
     def run(self, trials: Sequence[Trial], progress: Progress) -> Generator[Record, None, None]:
         """Run the trials in batches and yield their records; closing the generator stops all tasks."""
@@ -80,29 +80,29 @@ class ClusterExecutor(ABC):
     ) -> Generator[tuple[list[Trial], list[Record]], None, None]:
         self._seconds = BATCH_S  # duration of a trial, as measured in the last batch
         run, futures, waiting = uuid.uuid4().hex, dict[Any, list[Trial]](), self._cut_batches(groups)
-        lost, is_retry = list[Trial](), False
+        lost_trials, is_retry = list[Trial](), False
         source, reference = None, None  # the data sent last; submitted batches keep their own reference
         try:
             while True:
-                size = self._size()
-                self._seen = max(self._seen, size)
+                size = self._count_slots()
+                self._largest_size = max(self._largest_size, size)
                 for batch in islice(waiting, max(0, (1 if is_retry else AHEAD * size[0]) - len(futures))):
                     if batch[0].stream.source is not source:
                         source = batch[0].stream.source
-                        reference = self._put(pack(source, with_source=True))
-                    futures[self._submit(run, worker_version(), pack(batch), reference)] = batch
+                        reference = self._send_source(pack(source, with_source=True))
+                    futures[self._submit_batch(run, worker_version(), pack(batch), reference)] = batch
                 if not futures:
-                    if not lost:
+                    if not lost_trials:
                         return
-                    waiting, lost, is_retry = iter([[trial] for trial in lost]), [], True
+                    waiting, lost_trials, is_retry = iter([[trial] for trial in lost_trials]), [], True
                     continue
-                for future, result in self._finished(list(futures)):
+                for future, result in self._take_finished(list(futures)):
                     batch = futures.pop(future)
                     if isinstance(result, WorkerLostError):
                         if is_retry:
-                            why = "every worker that had it was lost; perhaps it needs more memory than they have"
-                            raise InputError(f"{batch[0].title}: {why}")
-                        lost += batch
+                            reason = "every worker that had it was lost; perhaps it needs more memory than they have"
+                            raise InputError(f"{batch[0].title}: {reason}")
+                        lost_trials += batch
                         source = None  # data held by a lost worker may be lost too
                     else:
                         records, self._seconds = result
@@ -110,8 +110,8 @@ class ClusterExecutor(ABC):
         except OnebitError:
             raise
         except OSError as error:
-            what = f"{self.kind} {self.at} does not answer, or has no workers"
-            raise NetworkError(f"{what}: {error}; the records that came are kept") from error
+            cluster = f"{self.kind} {self.at} does not answer, or has no workers"
+            raise NetworkError(f"{cluster}: {error}; finished runs are kept") from error
         except Exception as error:
             raise InputError(f"a worker of {self.kind} {self.at} failed: {type(error).__name__}: {error}") from error
         finally:
@@ -136,4 +136,4 @@ def require_server(address: str) -> None:
     host, _, port = address.rpartition(":")
     with socket.create_connection((host.strip("[]"), int(port)), CONNECT_S) as connection:
         if not connection.recv(1):
-            raise ConnectionError("it hangs up")
+            raise ConnectionError("the server closed the connection")

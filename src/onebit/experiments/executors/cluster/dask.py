@@ -37,25 +37,25 @@ class DaskExecutor(ClusterExecutor):
     def __init__(self, client: Any, at: str) -> None:
         self._client, self.at = client, at
 
-    def _size(self) -> tuple[int, str]:
+    def _count_slots(self) -> tuple[int, str]:
         self._client.wait_for_workers(1, timeout=NO_WORKERS_S)
         threads = self._client.nthreads()
         count = sum(threads.values())
         return count, f"{format_count(len(threads), 'worker')} with {format_count(count, 'thread')}"
 
-    def _put(self, source: PackedValue, sends: int = SENDS) -> Any:
+    def _send_source(self, source: PackedValue, sends: int = SENDS) -> Any:
         self._client.wait_for_workers(1, timeout=NO_WORKERS_S)
         try:
             return self._client.scatter([source], hash=False)[0]  # without a list its parts would be sent separately
         except OSError:  # a worker was lost while it received the data
             if sends == 1:
                 raise
-            return self._put(source, sends - 1)
+            return self._send_source(source, sends - 1)
 
-    def _submit(self, *arguments: Any) -> Any:
+    def _submit_batch(self, *arguments: Any) -> Any:
         return self._client.submit(run_batch, *arguments, pure=False)
 
-    def _finished(self, futures: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+    def _take_finished(self, futures: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
         from distributed import CancelledError, KilledWorker, wait
 
         with self._client.as_current(), suppress(TimeoutError, CancelledError):

@@ -29,17 +29,19 @@ def ray_executor(address: str | None) -> ClusterExecutor:
     ray = require("ray", "running on Ray", "ray")
     if ray.is_initialized():  # the user has connected, and disconnects
         if address is not None:
-            raise InputError("this process has joined a Ray cluster already: say on='ray', or ray.shutdown() before")
+            raise InputError(
+                "this process has joined a Ray cluster already: use on='ray', or call ray.shutdown() first"
+            )
         return RayExecutor(ray, "that this process has joined", is_owner=False)
     return RayExecutor(ray, _join(ray, address), is_owner=True)
 
 
 def _join(ray: Any, address: str | None) -> str:
     """Connect to a Ray cluster, or start one; return a text that says where it is."""
-    named = address or os.environ.get("RAY_ADDRESS")
+    where = address or os.environ.get("RAY_ADDRESS")
     try:
-        if named and named not in ("auto", "local"):
-            require_server(named.removeprefix("ray://"))
+        if where and where not in ("auto", "local"):
+            require_server(where.removeprefix("ray://"))
         with _without_code_from_here():
             if address is not None:
                 ray.init(f"ray://{address}", **QUIET)
@@ -47,14 +49,14 @@ def _join(ray: Any, address: str | None) -> str:
             ray.init(include_dashboard=False, **QUIET)  # connects to this machine's cluster or starts one
         return f"at {ray.get_runtime_context().gcs_address}"
     except ValueError:
-        raise InputError(f"the address of Ray's cluster is {brief(named)}, but must be host:port") from None
+        raise InputError(f"the address of Ray's cluster is {brief(where)}, but must be host:port") from None
     except Exception as error:  # wrong versions or addresses make Ray fail in any way
         lines = clean_lines(error) or [type(error).__name__]
         why = lines[-1 if "Traceback" in str(error) else 0]
-        if named and "RAY_AUTH_TOKEN" not in os.environ:  # Ray's own error does not say this
+        if where and "RAY_AUTH_TOKEN" not in os.environ:  # Ray's own error does not say this
             why += "; where it asks for a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN as for `ray start`"
-        what = f"there is no Ray cluster at {named}" if named else "Ray cannot be started on this machine"
-        raise NetworkError(f"{what}: {why}") from None
+        problem = f"there is no Ray cluster at {where}" if where else "Ray cannot be started on this machine"
+        raise NetworkError(f"{problem}: {why}") from None
 
 
 @contextmanager
@@ -84,17 +86,17 @@ class RayExecutor(ClusterExecutor):
         self._ray, self.at, self._is_owner = ray, at, is_owner
         self._task = ray.remote(num_cpus=1, max_retries=RETRIES)(run_batch)
 
-    def _size(self) -> tuple[int, str]:
+    def _count_slots(self) -> tuple[int, str]:
         count = max(1, int(self._ray.cluster_resources().get("CPU", 0)))
         return count, format_count(count, "core")
 
-    def _put(self, source: PackedValue) -> Any:
+    def _send_source(self, source: PackedValue) -> Any:
         return self._ray.put(source)
 
-    def _submit(self, *arguments: Any) -> Any:
+    def _submit_batch(self, *arguments: Any) -> Any:
         return self._task.remote(*arguments)
 
-    def _finished(self, futures: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+    def _take_finished(self, futures: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
         self._ray.wait(futures, num_returns=1, timeout=WAIT_S)
         for future in self._ray.wait(futures, num_returns=len(futures), timeout=0)[0]:
             try:

@@ -1,4 +1,4 @@
-"""What is sent to a cluster worker, and the code that the worker runs.
+"""The values sent to a cluster worker, and the code that the worker runs.
 
 Trials are sent in batches without their data; the data are sent once, as a packed source. A worker opens a source once and keeps the
 rows of the current seed, so that batches share them.
@@ -127,9 +127,9 @@ def run_batch(run: str, version: str, batch: PackedValue, packed: PackedValue) -
     There are fewer records than trials if the run is stopped.
     """
     if version != worker_version():
-        here = f"a worker on {platform.node()} has {worker_version()}"
         raise InputError(
-            f"{here}, but it is {version} where the command runs: install the same everywhere; finished runs are kept"
+            f"a worker on {platform.node()} has {worker_version()}, but the command runs with {version}: "
+            "install the same version everywhere; finished runs are kept"
         )
     with _lock:
         if packed.token not in _sources:
@@ -142,8 +142,8 @@ def run_batch(run: str, version: str, batch: PackedValue, packed: PackedValue) -
         try:
             outcomes = run_trials([trial], opened.share_data(trial), stop, lambda count: None)
         except Exception as error:
-            what = f"{type(error).__name__}: {error}"
-            raise InputError(f"{trial.title}, fails on {platform.node()}: {what}") from error
+            cause = f"{type(error).__name__}: {error}"
+            raise InputError(f"{trial.title} failed on {platform.node()}: {cause}") from error
         if outcomes is None:
             break
         records.append(make_record(outcomes[0]))
@@ -156,7 +156,7 @@ def end_run(run: str) -> None:
     _sources.clear()
 
 
-def _unpack(what: str, packed: PackedValue, source: Source | None = None) -> Any:
+def _unpack(content: str, packed: PackedValue, source: Source | None = None) -> Any:
     class Unpacker(pickle.Unpickler):
         def persistent_load(self, name: str) -> Source | None:
             return source
@@ -166,10 +166,10 @@ def _unpack(what: str, packed: PackedValue, source: Source | None = None) -> Any
     except OnebitError:
         raise
     except FileNotFoundError as error:
-        why = "large files are not sent, so let ONEBIT_CACHE name a folder that all machines share"
-        raise InputError(f"{error.filename} is missing on {platform.node()}: {why}") from error
+        reason = "large files are not sent; set ONEBIT_CACHE to a folder that all machines share"
+        raise InputError(f"{error.filename} is missing on {platform.node()}: {reason}") from error
     except Exception as error:  # user code may import modules that are missing here
-        raise InputError(f"{what} cannot be opened on {platform.node()}: {error}") from error
+        raise InputError(f"{content} cannot be opened on {platform.node()}: {error}") from error
 
 
 @cache

@@ -29,14 +29,14 @@ TOGETHER = 3_020  # replicates that run at the same time
 CORE_ROUNDS_S = 1_590_000  # rounds per second of one CPU core
 
 
-def why_not(trial: Trial) -> str | None:
+def find_obstacle(trial: Trial) -> str | None:
     """Return why a trial cannot run on the GPU, or None if nothing known so far prevents it.
 
     The text is a continuation of "runs on threads: ".
     """
     rule, options, stream = trial.entry.rule, trial.entry.options, trial.stream
     if trial.measurement is not None:
-        return f"{trial.measurement.what} is measured"
+        return f"{trial.measurement.subject} is measured"
     if rule.composite:
         return f"{rule.name} has several members"
     if rule.second_order is not None and options.get("matrix", rule.defaults["matrix"]) != "diagonal":
@@ -77,17 +77,17 @@ class GpuExecutor:
         self._remaining = []
         groups: dict[tuple[str, bool], list[Trial]] = {}  # by stream and bias, which rows on the device depend on
         for trial in trials:
-            reason = why_not(trial)
+            reason = find_obstacle(trial)
             if reason is None:
                 groups.setdefault((trial.stream.key, bool(trial.entry.options.get("bias"))), []).append(trial)
             else:
                 self._leave([trial], reason)
         with closing(KernelBuilder()) as builder:
-            for alike in groups.values():
-                if self._only_if_it_pays and not pays(alike, self._threads.threads):
-                    self._leave(alike, "few rounds", announce=False)
+            for group in groups.values():
+                if self._only_if_it_pays and not is_worthwhile(group, self._threads.threads):
+                    self._leave(group, "few rounds", announce=False)
                     continue
-                with closing(StreamScheduler(alike, self._leave, builder).records(progress)) as records:
+                with closing(StreamScheduler(group, self._leave, builder).records(progress)) as records:
                     for record in records:
                         self._used = True
                         yield record
@@ -109,7 +109,7 @@ class GpuExecutor:
         """Do nothing: no thread or process outlives a run."""
 
 
-def pays(trials: Sequence[Trial], threads: int) -> bool:
+def is_worthwhile(trials: Sequence[Trial], threads: int) -> bool:
     """Return True if the GPU is expected to finish these trials of a stream before the threads do.
 
     Kernels are built and run one after the other, and each takes at least as long as one replicate needs for all its rounds.
@@ -123,7 +123,7 @@ def pays(trials: Sequence[Trial], threads: int) -> bool:
 
 
 def kernel_key(trial: Trial) -> Hashable:
-    """Return what determines the kernel of a trial of a stream, beside its bias: the rule and enum parameters."""
+    """Return what a trial's kernel depends on within a stream and bias: its rule and enum parameters."""
     entry, rule = trial.entry, trial.entry.rule
     codes = [str(entry.settings[name]) for name, kind in rule.parameters.items() if not isinstance(kind, Real)]
     return rule.name, *codes

@@ -1,4 +1,4 @@
-"""Build GPU kernels ahead of use in several processes, since Numba builds one at a time in each.
+"""Build GPU kernels ahead of use in several processes, as Numba builds one at a time per process.
 
 A helper process builds a kernel from its description and stores it in the kernel cache on disk, from which this process loads it.
 """
@@ -29,8 +29,8 @@ def can_build(kernel: Kernel) -> bool:
     That process must know the rule by its name, and the kernel must be cacheable.
     """
     shape, layout = kernel
-    kept = kept_for(shape, layout) if is_known(shape.rule) else None
-    return kept is not None and not kept.is_there
+    cache_entry = kept_for(shape, layout) if is_known(shape.rule) else None
+    return cache_entry is not None and not cache_entry.is_there
 
 
 class KernelBuilder:
@@ -64,11 +64,11 @@ class KernelBuilder:
 
     def _build_elsewhere(self, kernel: Kernel) -> None:
         shape, layout = kernel
-        what = f"a kernel of {shape.rule.title} for the GPU"
-        self._processes.call(build_known, shape.rule.name, shape[1:], layout, what=what)
+        title = f"a kernel of {shape.rule.title} for the GPU"
+        self._processes.call(build_kernel, shape.rule.name, shape[1:], layout, what=title)
 
 
-def build_known(name: str, shape: tuple[Any, ...], layout: Layout) -> None:
+def build_kernel(name: str, shape: tuple[Any, ...], layout: Layout) -> None:
     """Build and cache a kernel of the named rule; `shape` is all of a `Shape` except the rule."""
     with spoken():
         kernel_for(Shape(rule_named(name), *shape), layout)

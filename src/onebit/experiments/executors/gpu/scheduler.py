@@ -49,7 +49,7 @@ Leave = Callable[[Sequence[Trial], str], None]  # called with trials to run else
 
 
 class _SeedData(NamedTuple):
-    """What the trials of one seed share: the rows, how they are read, and the schedule."""
+    """The data that the trials of one seed share: the rows, how they are read, and the schedule."""
 
     tables: Tables
     features: Features
@@ -85,7 +85,7 @@ class StreamScheduler:
         self._device_rows: DeviceRows | DeviceSparseRows | None = None
 
     def records(self, progress: Progress) -> Generator[Record, None, None]:
-        """Run the trials and yield their records; the next seeds' data are made while these run."""
+        """Run the trials and yield their records; the next seeds' data are prepared meanwhile."""
         free = available_memory()
         if free is not None and 2 * self._stream.whole_bytes > free:  # the next seeds' rows are made while some run
             self._leave(self._trials, "more rows than this machine has memory for at once")
@@ -96,28 +96,29 @@ class StreamScheduler:
             self._leave(self._trials, REFUSED)
             return
         sample = {id(trial.entry): replace(trial, seed=seeds[0]) for trial in self._trials}.values()
-        cases = list(self._cases(sample, first, lambda trials, reason: None))  # one per entry
+        cases = list(self._prepare_cases(sample, first, lambda trials, reason: None))  # one per entry
         self._builder.build(case.kernel for case in cases)
-        fitting = self._seeds_that_fit(first, cases)
-        if fitting == 0:
+        capacity = self._count_fitting_seeds(first, cases)
+        if capacity == 0:
             self._leave(self._trials, "more rows than the GPU has room for")
             return
         if self._stream.source.fixed:
-            self._shared = _cast(first)
+            self._shared = _cast_rows(first)
             if self._shared is None:
                 self._leave(self._trials, REFUSED)
                 return
         with ThreadPoolExecutor(cores()) as pool:
             try:
-                making = {seeds[0]: pool.submit(self._prepare_seed, seeds[0], first)}
-                making |= {seed: pool.submit(self._prepare_seed, seed) for seed in seeds[1:fitting]}
-                at_once = min(fitting, self._seeds_wanted(cases))
+                pending = {seeds[0]: pool.submit(self._prepare_seed, seeds[0], first)}
+                pending |= {seed: pool.submit(self._prepare_seed, seed) for seed in seeds[1:capacity]}
+                at_once = min(capacity, self._count_useful_seeds(cases))
                 for begin in range(0, len(seeds), at_once):
-                    ready = {seed: making.pop(seed).result() for seed in seeds[begin : begin + at_once]}
+                    prepared = {seed: pending.pop(seed).result() for seed in seeds[begin : begin + at_once]}
                     following = seeds[begin + at_once : begin + 2 * at_once]
-                    making |= {seed: pool.submit(self._prepare_seed, seed) for seed in following if seed not in making}
-                    yield from self._run_seeds(ready, progress)
-                    ready.clear()
+                    new = [seed for seed in following if seed not in pending]
+                    pending |= {seed: pool.submit(self._prepare_seed, seed) for seed in new}
+                    yield from self._run_seeds(prepared, progress)
+                    prepared.clear()
             finally:
                 pool.shutdown(cancel_futures=True)
                 self._device_rows = None
@@ -142,10 +143,10 @@ class StreamScheduler:
         data = data or self._read_seed(seed)
         if data is None:
             return None
-        values = _cast(data) if self._shared is None else self._shared
+        values = _cast_rows(data) if self._shared is None else self._shared
         return None if values is None else data._replace(values=values)
 
-    def _seeds_that_fit(self, first: _SeedData, cases: Sequence[_Case]) -> int:
+    def _count_fitting_seeds(self, first: _SeedData, cases: Sequence[_Case]) -> int:
         """Return how many seeds' rows fit on the GPU at once; 0 if not even one does."""
         self._stride = max((layout.padded(shape) for _, _, (shape, layout) in cases), default=0)
         if not cases:
@@ -160,7 +161,7 @@ class StreamScheduler:
         room = device.free_memory() // 2 - shared
         return 0 if own > room else max(1, min(MOST_BYTES, room) // own)
 
-    def _seeds_wanted(self, cases: Sequence[_Case]) -> int:
+    def _count_useful_seeds(self, cases: Sequence[_Case]) -> int:
         """Return how many seeds give the most frequent kernel enough replicates to fill the GPU."""
         for kernel, count in Counter(case.kernel for case in cases).most_common():
             try:
@@ -170,13 +171,13 @@ class StreamScheduler:
                 continue
         return 1
 
-    def _send(self, ready: Sequence[_SeedData]) -> DeviceSchedules:
+    def _send(self, prepared: Sequence[_SeedData]) -> DeviceSchedules:
         """Send the rows and schedules of these seeds to the GPU; rows that all seeds share are sent only once."""
         if not self._stream.source.fixed:
-            device_rows = self._send_tables([data.values for data in ready])
-            return DeviceSchedules(device_rows, [(table, data.schedule) for table, data in enumerate(ready)])
+            device_rows = self._send_tables([data.values for data in prepared])
+            return DeviceSchedules(device_rows, [(table, data.schedule) for table, data in enumerate(prepared)])
         self._device_rows = self._device_rows or self._send_tables([self._shared])
-        return DeviceSchedules(self._device_rows, [(0, data.schedule) for data in ready])
+        return DeviceSchedules(self._device_rows, [(0, data.schedule) for data in prepared])
 
     def _send_tables(self, tables: Sequence[NDArray[np.float32] | SparseRows | None]) -> DeviceRows | DeviceSparseRows:
         """Send tables to the GPU; all must have the form of the first one."""
@@ -188,14 +189,14 @@ class StreamScheduler:
 
     # --- trials ------------------------------------------------------------------------------------------------------
 
-    def _cases(self, trials: Iterable[Trial], data: _SeedData, leave: Leave) -> Iterator[_Case]:
+    def _prepare_cases(self, trials: Iterable[Trial], data: _SeedData, leave: Leave) -> Iterator[_Case]:
         """Yield the trials of a seed that the GPU can run; pass the others to `leave`."""
         for trial in trials:
             if data.features.space == "sparse" and trial.entry.rule.second_order is not None:
                 leave([trial], f"{trial.entry.rule.name} keeps variances, and rows are sparse")
                 continue
             try:
-                learner, shape, layout = self._begin(trial, data)
+                learner, shape, layout = self._begin_trial(trial, data)
             except OnebitError:  # threads report the error
                 leave([trial], LEARNER)
                 continue
@@ -206,14 +207,14 @@ class StreamScheduler:
             else:
                 yield _Case(trial, learner, (shape, layout))
 
-    def _begin(self, trial: Trial, data: _SeedData) -> tuple[Learner, Shape, Layout | None]:
+    def _begin_trial(self, trial: Trial, data: _SeedData) -> tuple[Learner, Shape, Layout | None]:
         """Return a trial's initial learner, its shape and its kernel layout, None if there is none.
 
         For most rules the learners of different seeds differ only in their key, and one is kept for all seeds.
         """
         beginning = self._beginnings.get(id(trial.entry))
         if beginning is None:
-            learner = trial.entry.begin(trial.stream, data.tables.data, trial.seed, data.tables.longest_squared)
+            learner = trial.entry.begin_learner(trial.stream, data.tables.data, trial.seed, data.tables.longest_squared)
             params, memory, _ = learner.runtime.model.starting_point
             features, late = data.features.columns + self._bias, is_late(data.schedule)
             shape = Shape.of(trial.entry.rule, params, len(memory), features, late, data.features.space == "sparse")
@@ -224,35 +225,35 @@ class StreamScheduler:
 
     # --- kernels ------------------------------------------------------------------------------------------------------
 
-    def _run_seeds(self, ready: Mapping[int, _SeedData | None], progress: Progress) -> Iterator[Record]:
+    def _run_seeds(self, prepared: Mapping[int, _SeedData | None], progress: Progress) -> Iterator[Record]:
         """Run the trials of these seeds, kernel by kernel, and yield their records."""
         accepted: dict[int, _SeedData] = {}
         kernels: dict[Kernel, list[_Case]] = {}
-        for seed, data in ready.items():
+        for seed, data in prepared.items():
             if data is None:
                 self._leave(self._by_seed[seed], REFUSED)
                 continue
             accepted[seed] = data
-            for case in self._cases(self._by_seed[seed], data, self._leave):
+            for case in self._prepare_cases(self._by_seed[seed], data, self._leave):
                 kernels.setdefault(case.kernel, []).append(case)
         if kernels:
             positions = {seed: position for position, seed in enumerate(accepted)}
             schedules = self._send(list(accepted.values()))
-            yield from self._run_waves(self._waves(kernels, schedules), schedules, positions, progress)
+            yield from self._run_waves(self._cut_waves(kernels, schedules), schedules, positions, progress)
 
-    def _waves(
+    def _cut_waves(
         self, kernels: Mapping[Kernel, Sequence[_Case]], schedules: DeviceSchedules
     ) -> Iterator[Sequence[_Case]]:
         """Yield, kernel by kernel, the cases that are sent to the GPU at a time."""
-        for kernel, alike in kernels.items():
+        for kernel, cases in kernels.items():
             self._builder.wait(kernel)
             try:
-                most = most_at_once(*kernel, schedules.rounds, schedules.places)
+                limit = most_at_once(*kernel, schedules.rounds, schedules.places)
             except KernelError:
-                self._leave([case.trial for case in alike], f"{kernel[0].rule.name} does not compile for a GPU")
+                self._leave([case.trial for case in cases], f"{kernel[0].rule.name} does not compile for a GPU")
                 continue
-            for begin in range(0, len(alike), most):
-                yield alike[begin : begin + most]
+            for begin in range(0, len(cases), limit):
+                yield cases[begin : begin + limit]
 
     def _run_waves(
         self,
@@ -278,14 +279,14 @@ class StreamScheduler:
 
         with ThreadPoolExecutor(1) as pool:
             try:
-                before: tuple[Sequence[_Case], Future[Counts]] | None = None
+                previous: tuple[Sequence[_Case], Future[Counts]] | None = None
                 for cases in waves:
                     running = pool.submit(run_wave, cases)
-                    if before is not None:
-                        yield from self._records(*before, schedules.rounds, progress)
-                    before = cases, running
-                if before is not None:
-                    yield from self._records(*before, schedules.rounds, progress)
+                    if previous is not None:
+                        yield from self._records(*previous, schedules.rounds, progress)
+                    previous = cases, running
+                if previous is not None:
+                    yield from self._records(*previous, schedules.rounds, progress)
             finally:
                 stopping.set()
 
@@ -312,7 +313,7 @@ def _marks(cases: Sequence[_Case], rounds: int) -> NDArray[np.int64]:
     return choose_marks(rounds) if any(case.trial.curve for case in cases) else np.array([rounds])
 
 
-def _cast(data: _SeedData) -> NDArray[np.float32] | SparseRows | None:
+def _cast_rows(data: _SeedData) -> NDArray[np.float32] | SparseRows | None:
     """Return the rows in float32, or None if they are rejected or a row has a feature twice.
 
     Threads run such trials and report the error, if there is one.
