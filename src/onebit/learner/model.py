@@ -27,7 +27,7 @@ from onebit.engine.schedule import NOTHING
 from onebit.errors import InputError, OnebitError, OnebitWarning, OutOfMemoryError, brief
 from onebit.features.features import Features
 from onebit.features.rows import Rows, convert_rows, filled_cells, squared_lengths
-from onebit.spaces.choose import MOST_BYTES, SLACK, Arrays, Blueprint, Form, KernelChoice, Routing, SpaceChoice
+from onebit.spaces.choose import LENGTH_SLACK, MOST_BYTES, Arrays, Blueprint, Form, KernelChoice, Routing, SpaceChoice
 from onebit.spaces.dense import DenseRows
 from onebit.spaces.layout import refuse_unlike
 from onebit.spaces.sparse import SparseRows
@@ -121,7 +121,7 @@ class Model:
         params, memory = self.rule.settle(self.classes + 1, self.parameters)
         if len(memory) != len(self.memory):
             raise InputError(f"{self.rule.title} keeps something for each class, so that none can be added")
-        self.params = params if self.space is None else self.space_choice.settled(params, self.space)
+        self.params = params if self.space is None else self.space_choice.complete_params(params, self.space)
         self.classes += 1
         if self.space is not None:
             blueprint = self._blueprint(self.room)
@@ -162,7 +162,7 @@ class Model:
         held = sum(part.nbytes for part in self.space if isinstance(part, np.ndarray))
         require_memory(2 * held, "storing more rows", "give max_support")
         try:
-            self._hold_space(self.space.roomier(rows))
+            self._hold_space(self.space.with_more_room(rows))
         except MemoryError:
             raise InputError("there is not enough memory to store more rows: give max_support") from None
         return True
@@ -180,11 +180,11 @@ class Model:
         """Create the space, from saved arrays if given."""
         try:
             space = blueprint.make()
-            self._hold_space(space if arrays is None else space.loaded(arrays))
+            self._hold_space(space if arrays is None else space.load_arrays(arrays))
         except MemoryError:
             columns = max(1, self.features.columns)
             raise OutOfMemoryError(f"there is not enough memory for {self.heads} x {columns} weights") from None
-        self.params = self.space_choice.settled(self.params, self.space)
+        self.params = self.space_choice.complete_params(self.params, self.space)
         self._prepare(blueprint.layout.width)
 
     def _hold_space(self, space: Any) -> None:
@@ -265,7 +265,7 @@ class Model:
         memory, calibration = self.memory.copy(), self.calibration.copy()
         space, form, routing = self.space, self.features.space, self.routing
         # A single row is refused before any weight has changed, so no copy is needed.
-        before = space.kept_of(self.fit_rows(rows)) if rows.height > 1 else None
+        before = space.copy_state(self.fit_rows(rows)) if rows.height > 1 else None
         try:
             yield
         except OnebitError:
@@ -274,10 +274,10 @@ class Model:
             if form != self.features.space:
                 self.features.space = form
                 self._hold_space(space)
-                self.params = self.space_choice.settled(self.params, space)
+                self.params = self.space_choice.complete_params(self.params, space)
                 self._prepare(self._blueprint().layout.width)
             if before is not None:
-                self._hold_space(self.space.restored(before))
+                self._hold_space(self.space.restore_state(before))
             raise
 
     def _refuse_long(self, rows: Rows) -> None:
@@ -293,7 +293,7 @@ class Model:
         sq_norm = float(squared_lengths(rows)[row])
         return (
             self.features.describe_not_finite(rows, row)
-            or self.space_choice.too_long(sq_norm, self.largest, self.limit)
+            or self.space_choice.explain_too_long(sq_norm, self.largest, self.limit)
             or self.features.out_of_range(sq_norm)
         )
 
@@ -344,7 +344,7 @@ class Model:
 
 def longest_row(rule: Rule, params: Any) -> float:
     """Return the largest squared length that a row may have."""
-    longest = float("inf") if rule.largest_norm is None else rule.largest_norm(params) * SLACK
+    longest = float("inf") if rule.largest_norm is None else rule.largest_norm(params) * LENGTH_SLACK
     return min(longest, sys.float_info.max)
 
 
