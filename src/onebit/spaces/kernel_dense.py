@@ -36,7 +36,7 @@ class KernelDenseArrays(NamedTuple):
     removed_values: Vector  # k(x_i, x_j) for a row that is removed
     last_scores: Vector  # the scores of the row scored last
     removed: Vector  # the coefficients of a row that is removed
-    extra_norm_change: Vector
+    norm_change: Vector
     counts: NDArray[np.int64]
     scale: Vector
     bias: int

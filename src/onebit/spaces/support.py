@@ -40,7 +40,7 @@ def kernel_layout(
     arrays = {
         "weights": ArraySpec((slots_for(plan) // BLOCK_ROWS, heads, BLOCK_ROWS), dtype),
         **dict.fromkeys(("norms", "selves", "values", "removed_values"), slots),
-        **dict.fromkeys(("last_scores", "gone"), lines),
+        **dict.fromkeys(("last_scores", "removed"), lines),
         "norm_change": ArraySpec((1,), np.float64),
         "counts": ArraySpec((2,), np.int64),
         "scale": SCALE,
