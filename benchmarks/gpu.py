@@ -26,9 +26,9 @@ from benchmarks.streams.recipes import at_hand, held
 from onebit.data.streams import stream
 from onebit.data.synthetic import synsep10
 from onebit.engine.gpu import device, launch
-from onebit.engine.gpu.build import kernel_for, layout_for, resident
+from onebit.engine.gpu.build import count_resident, kernel_for, layout_for
 from onebit.engine.gpu.layout import Layout, Shape
-from onebit.engine.schedule import Schedule, events_of
+from onebit.engine.schedule import Schedule, list_events
 from onebit.engine.stream import Tally
 from onebit.errors import OnebitError
 from onebit.experiments.executors.gpu.ahead import KernelBuilder
@@ -130,11 +130,11 @@ def prepare_walk(line: Line, rounds: int) -> tuple[Shape, Layout, launch.DeviceS
         order = np.resize(np.random.default_rng(seed).permutation(ROWS), rounds)
         schedule = Schedule(labels[order].astype(np.int64), order)
         if line.delay is not None:
-            schedule = schedule._replace(events=events_of(np.arange(rounds) + line.delay))
+            schedule = schedule._replace(events=list_events(np.arange(rounds) + line.delay))
         ways.append(schedule)
     device_rows = launch.DeviceRows([values], False, layout.padded(shape))
     schedules = launch.DeviceSchedules(device_rows, [(0, schedule) for schedule in ways])
-    count = 2 * resident(shape, layout)
+    count = 2 * count_resident(shape, layout)
     beginnings = [(params, memory, 1e300)] * count
     replicates = launch.Replicates.of(
         shape, beginnings, [place * SCHEDULES // count for place in range(count)], range(count)
@@ -311,7 +311,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def measure(options: argparse.Namespace) -> list[Table]:
     """Build all kernels, walk each, and compare sparse rows with threads of the host."""
-    trouble = device.trouble()
+    trouble = device.find_problem()
     if trouble is not None:
         raise OnebitError(trouble)
     found: list[dict[str, Any]] = []
@@ -326,12 +326,12 @@ def measure(options: argparse.Namespace) -> list[Table]:
         print(table_row(found[-1]), file=sys.stderr, flush=True)
     sentences = [*pairs_against_banditron(found), *late_against_immediate(found), *fitted_speeds(found)]
     tables = [
-        Table(f"{device.name()}, walks of {SECONDS:g} s", [table_row(one) for one in found]),
+        Table(f"{device.device_name()}, walks of {SECONDS:g} s", [table_row(one) for one in found]),
         Table("What follows", [{"what": sentence} for sentence in sentences]),
     ]
     if options.only:
         return tables
     rows, labels, said = load_newsgroups()
     threads, gpu = rate_on_threads(rows, labels, options.threads), rate_on_device(rows, labels)
-    rates = {f"{options.threads} threads": threads, device.name(): gpu}
+    rates = {f"{options.threads} threads": threads, device.device_name(): gpu}
     return [*tables, Table(said, [{"where": name, "million rounds/s": rate / 1e6} for name, rate in rates.items()])]

@@ -35,7 +35,7 @@ from onebit.rules import registry
 from onebit.service import errors, requests
 from onebit.service.store.sqlite.schema import SCHEMA
 from onebit.service.tokens import SCOPES
-from onebit.spaces.kernels import NAMES as KERNELS
+from onebit.spaces.kernels import KERNEL_CODES as KERNELS
 from onebit.theory.bound import Holds
 from onebit.theory.margins import KINDS as SEPARABILITIES
 from onebit.theory.theorems import THEOREMS

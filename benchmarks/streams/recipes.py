@@ -24,7 +24,7 @@ from onebit.data.preparation import prepare_rows
 from onebit.data.sources import Source
 from onebit.data.streams import Stream, stream
 from onebit.data.user_files import load_arrays
-from onebit.engine.fingerprint import code_in
+from onebit.engine.fingerprint import describe_code
 from onebit.errors import OnebitError
 
 Drawn = tuple[Any, NDArray[np.int64]]
@@ -95,7 +95,7 @@ def _parts(thing: Any, seen: set[int]) -> Iterator[str]:
         yield from _parts(thing.__wrapped__, seen)
     elif isinstance(thing, FunctionType) and thing.__module__.startswith(MAKERS) and id(thing) not in seen:
         seen.add(id(thing))
-        yield repr((thing.__qualname__, code_in(thing.__code__), thing.__defaults__))
+        yield repr((thing.__qualname__, describe_code(thing.__code__), thing.__defaults__))
         for name in _names(thing.__code__):
             yield from _parts(thing.__globals__.get(name), seen)
         for cell in thing.__closure__ or ():

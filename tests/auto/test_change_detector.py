@@ -16,8 +16,8 @@ from tests.oracles.change import Change
 def alarms(errors: np.ndarray[tuple[int], np.dtype[np.float64]], classes: int, seed: int) -> list[int]:
     """The rounds in which a change is detected where answers are wrong with these probabilities."""
     wrong = np.random.default_rng([5, seed]).random(len(errors)) < errors
-    memory = np.array([np.nan, *change_detector.initial(classes)])
-    return [row for row, one in enumerate(wrong.tolist()) if change_detector.detects(memory, 1, classes, one)]
+    memory = np.array([np.nan, *change_detector.initial_state(classes)])
+    return [row for row, one in enumerate(wrong.tolist()) if change_detector.detect_change(memory, 1, classes, one)]
 
 
 @pytest.mark.parametrize("classes", [2, 10, 100])
@@ -54,12 +54,12 @@ def test_a_change_is_detected_soon_and_the_detector_begins_anew(classes: int, er
 def test_the_detector_equals_its_twin() -> None:
     generator = np.random.default_rng(4)
     for classes in (2, 3, 20):
-        memory, twin = np.array([np.nan, np.nan, *change_detector.initial(classes)]), Change(classes)
+        memory, twin = np.array([np.nan, np.nan, *change_detector.initial_state(classes)]), Change(classes)
         sounded = 0
         for piece in range(12):
             error = generator.uniform(0.8, 1.0) if piece % 2 else generator.uniform(0.0, 0.2)
             for wrong in (generator.random(int(generator.integers(200, 1500))) < error).tolist():
-                mine = change_detector.detects(memory, 2, classes, wrong)
+                mine = change_detector.detect_change(memory, 2, classes, wrong)
                 assert mine == twin.heard(not wrong), (classes, piece)
                 sounded += mine
             np.testing.assert_allclose(memory[2:], [twin.n, twin.M, twin.cb, twin.mb, twin.len, twin.p0, twin.U])
@@ -67,14 +67,14 @@ def test_the_detector_equals_its_twin() -> None:
 
 
 def test_after_an_alarm_the_memory_is_as_at_a_beginning() -> None:
-    memory = np.array(change_detector.initial(5))
+    memory = np.array(change_detector.initial_state(5))
     sounded = False
     for wrong in [False] * 300 + [True] * 300:
-        if change_detector.detects(memory, 0, 5, wrong):
+        if change_detector.detect_change(memory, 0, 5, wrong):
             sounded = True
             break
     assert sounded
-    assert tuple(memory) == change_detector.initial(5)
+    assert tuple(memory) == change_detector.initial_state(5)
 
 
 @pytest.mark.parametrize("seed", [1, 2])

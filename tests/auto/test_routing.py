@@ -30,7 +30,7 @@ from onebit.learner.state import dump_state, load_state
 from onebit.service.inputs import Inputs
 from onebit.service.task import warm
 from onebit.sklearn import BanditClassifier
-from onebit.spaces.choose import FILLED, LEAST_SPARSE, MOST_DENSE, ROWS, Routing, form_for
+from onebit.spaces.choose import FILLED, LEAST_SPARSE, MOST_DENSE, ROWS_TO_SETTLE, Routing, form_for
 from tests.auto.streams import Array, topics
 from tests.every_rule.cases import SEED, WALKED, assert_walks_rows_as_it_steps
 from tests.service.driving import replayed, run
@@ -83,11 +83,11 @@ def same(one: Learner, other: Learner) -> bool:
 def test_after_eight_rows_it_settles(case: str, form: str) -> None:
     X, y = stream_of(case)
     learner, began = learner_of(), "sparse" if form == "dense" else "dense"
-    for row in range(ROWS):
+    for row in range(ROWS_TO_SETTLE):
         step(learner, X, y, row, row + 1)
-        assert treated_as(learner) == (began if row < ROWS - 1 else form)
-    assert learner.learnt == ROWS
-    step(learner, X, y, ROWS, 3 * ROWS)
+        assert treated_as(learner) == (began if row < ROWS_TO_SETTLE - 1 else form)
+    assert learner.learnt == ROWS_TO_SETTLE
+    step(learner, X, y, ROWS_TO_SETTLE, 3 * ROWS_TO_SETTLE)
     assert treated_as(learner) == form
 
 
@@ -129,7 +129,7 @@ def test_a_batch_with_truths_is_its_steps(case: str) -> None:
 
 
 @cases
-@pytest.mark.parametrize("after", [0, 2, ROWS, ROWS + 1])
+@pytest.mark.parametrize("after", [0, 2, ROWS_TO_SETTLE, ROWS_TO_SETTLE + 1])
 def test_what_is_kept_goes_on_as_if_never_stopped(case: str, after: int, tmp_path: Path) -> None:
     X, y = stream_of(case, 30)
     learner = learner_of()
@@ -145,18 +145,20 @@ def test_what_is_kept_goes_on_as_if_never_stopped(case: str, after: int, tmp_pat
 def test_csr_of_dense_rows_is_learnt_as_dense_rows_are_from_the_ninth_on() -> None:
     X, y = rows(200, seed=5)
     came_sparse, fresh = learner_of(), learner_of()
-    step(came_sparse, scipy.sparse.csr_matrix(X), y, 0, ROWS)
-    fresh.runtime.ledger.next_id = ROWS  # draws go by the number of a decision
-    assert step(came_sparse, scipy.sparse.csr_matrix(X), y, ROWS, 200) == step(fresh, X, y, ROWS, 200)
+    step(came_sparse, scipy.sparse.csr_matrix(X), y, 0, ROWS_TO_SETTLE)
+    fresh.runtime.ledger.next_id = ROWS_TO_SETTLE  # draws go by the number of a decision
+    assert step(came_sparse, scipy.sparse.csr_matrix(X), y, ROWS_TO_SETTLE, 200) == step(
+        fresh, X, y, ROWS_TO_SETTLE, 200
+    )
     assert came_sparse.weights.tobytes() == fresh.weights.tobytes()
 
 
 def test_text_kept_dense_is_learnt_as_sparse_rows_are_from_the_ninth_on() -> None:
     X, y = topics(200, len(NAMES), 400, seed=5, length=8)
     came_dense, fresh = learner_of(), learner_of()
-    step(came_dense, X.toarray(), y, 0, ROWS)
-    fresh.runtime.ledger.next_id = ROWS
-    assert step(came_dense, X.toarray(), y, ROWS, 200) == step(fresh, X, y, ROWS, 200)
+    step(came_dense, X.toarray(), y, 0, ROWS_TO_SETTLE)
+    fresh.runtime.ledger.next_id = ROWS_TO_SETTLE
+    assert step(came_dense, X.toarray(), y, ROWS_TO_SETTLE, 200) == step(fresh, X, y, ROWS_TO_SETTLE, 200)
     assert came_dense.weights.tobytes() == fresh.weights.tobytes()
 
 
@@ -198,7 +200,7 @@ def test_late_feedback_on_what_was_decided_in_the_other_form(case: str) -> None:
 def test_what_is_refused_on_the_way_takes_the_move_back(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A row that is found too much in the middle of a batch, when it has moved already."""
     X, y = stream_of(case, 30)
-    begun = ROWS - 2
+    begun = ROWS_TO_SETTLE - 2
     learner, other = learner_of(), learner_of()
     for one in (learner, other):
         step(one, X, y, 0, begun)
@@ -290,7 +292,7 @@ def test_zeros_that_are_stored_and_columns_out_of_order() -> None:
 
 
 @cases
-@pytest.mark.parametrize("after", [3, ROWS, 12])
+@pytest.mark.parametrize("after", [3, ROWS_TO_SETTLE, 12])
 def test_a_class_more_before_and_after_the_move(case: str, after: int) -> None:
     X, y = stream_of(case, 30)
     learner, fewer = learner_of(classes=NAMES[:4]), np.minimum(y, 3)
@@ -367,7 +369,9 @@ def test_it_says_which_form_and_why() -> None:
     learner = learner_of()
     assert learner.describe().form is None
     step(learner, X, y, 0, 1)
-    assert learner.describe().form == f"rows come sparse: after {ROWS} are learnt it settles on dense or sparse"
+    assert (
+        learner.describe().form == f"rows come sparse: after {ROWS_TO_SETTLE} are learnt it settles on dense or sparse"
+    )
     step(learner, X, y, 1, 20)
     described = learner.describe()
     assert described.form == "rows came sparse, 100 % filled: treated as dense"
@@ -380,7 +384,10 @@ def test_it_says_which_form_and_why() -> None:
     other = learner_of()
     step(other, dense, labels, 0, 20)
     assert other.describe().form == "rows came dense, 2 % filled: treated as sparse"
-    assert Routing("dense", ROWS, ROWS).describe(1000, "sparse") == "rows came dense, 0.1 % filled: treated as sparse"
+    assert (
+        Routing("dense", ROWS_TO_SETTLE, ROWS_TO_SETTLE).describe(1000, "sparse")
+        == "rows came dense, 0.1 % filled: treated as sparse"
+    )
 
 
 def test_what_would_take_too_much_memory_stays_as_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -389,7 +396,7 @@ def test_what_would_take_too_much_memory_stays_as_it_came(monkeypatch: pytest.Mo
     monkeypatch.setattr("onebit.learner.model.MOST_BYTES", 10)
     step(learner, X, y, 0, 20)
     assert treated_as(learner) == "sparse"
-    form = "rows came sparse, 100 % filled: treated as sparse, for want of memory for dense ones"
+    form = "rows came sparse, 100 % filled: treated as sparse, as there is not enough memory for dense ones"
     assert learner.describe().form == form
     monkeypatch.undo()
     again = copy_learner(learner)
@@ -402,16 +409,16 @@ def test_what_would_take_too_much_memory_stays_as_it_came(monkeypatch: pytest.Mo
 def test_no_memory_for_the_move_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = stream_of(CASES[0], 30)
     learner = learner_of()
-    step(learner, X, y, 0, ROWS - 1)
+    step(learner, X, y, 0, ROWS_TO_SETTLE - 1)
 
     def lacking(self: Any, blueprint: Any, arrays: Any = None) -> None:
         raise OutOfMemoryError("there is not enough memory for 5 x 6 weights")
 
     monkeypatch.setattr(type(learner.runtime.model), "_make_space", lacking)
     with pytest.warns(OnebitWarning, match="not enough memory .*; rows stay sparse instead of dense"):
-        step(learner, X, y, ROWS - 1, ROWS)
+        step(learner, X, y, ROWS_TO_SETTLE - 1, ROWS_TO_SETTLE)
     monkeypatch.undo()
-    step(learner, X, y, ROWS, 30)
+    step(learner, X, y, ROWS_TO_SETTLE, 30)
     assert treated_as(learner) == "sparse"
     assert learner.learnt == 30
 
@@ -420,7 +427,7 @@ def test_no_memory_for_the_move_is_said(monkeypatch: pytest.MonkeyPatch) -> None
     ("changed", "sentence"),
     [
         ({"came": "wide"}, "'routing.came' of the manifest is 'wide', but must be dense or sparse"),
-        ({"rows": ROWS + 1}, f"must have at most {ROWS} rows"),
+        ({"rows": ROWS_TO_SETTLE + 1}, f"must have at most {ROWS_TO_SETTLE} rows"),
         ({"rows": 1, "filled": 7}, "at most 6 filled cells"),
         ({"filled": -1}, "'routing.filled' of the manifest is -1"),
         ({"more": 1}, "must be an object of the fields came, rows, filled"),

@@ -47,8 +47,8 @@ def test_the_doctor_says_how_loops_are_compiled(
 
 
 def test_the_doctor_names_a_gpu(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("onebit.engine.gpu.device.trouble", lambda: None)
-    monkeypatch.setattr("onebit.engine.gpu.device.name", lambda: "Imagined 9000")
+    monkeypatch.setattr("onebit.engine.gpu.device.find_problem", lambda: None)
+    monkeypatch.setattr("onebit.engine.gpu.device.device_name", lambda: "Imagined 9000")
     assert main(["doctor"]) == 0
     assert "Imagined 9000" in capsys.readouterr().out
 

@@ -26,12 +26,12 @@ from onebit.contract.calibration import (
     threshold,
     update,
 )
-from onebit.engine.fingerprint import reach
+from onebit.engine.fingerprint import find_reachable
 from tests.oracles.calibration import Calibration
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-for function in reach([confidence, update, threshold], ()):
+for function in find_reachable([confidence, update, threshold], ()):
     register_jitable(function)
 
 

@@ -17,7 +17,7 @@ import onebit
 from onebit.checks.examples import refused, rows, state
 from onebit.data.stream_changes import Delay, Drift
 from onebit.data.streams import Stream, stream
-from onebit.engine.schedule import Schedule, events_of
+from onebit.engine.schedule import Schedule, list_events
 from onebit.engine.stream import DECIDE, EVENT, LEARN
 from onebit.experiments.run import Result, run
 from onebit.learner.learner import Learner
@@ -186,7 +186,7 @@ def test_feedback_after_the_last_round_never_comes() -> None:
 def test_events_come_in_order(delays: list[int]) -> None:
     """Each round is decided once, in order; its answer comes after the decision of its time and before the next, or never."""
     answers = np.array([-1 if delay < 0 else number + delay for number, delay in enumerate(delays)])
-    events = events_of(answers)
+    events = list_events(answers)
     assert events.dtype == np.int64
     decided = [event // EVENT for event in events if event & DECIDE]
     assert decided == list(range(len(delays)))

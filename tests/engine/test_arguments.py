@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from onebit.engine.arguments import GAP, LARGE, LINE, place_apart
+from onebit.engine.arguments import CACHE_LINE, GAP_BYTES, LARGE_BYTES, place_apart
 from onebit.learner.learner import Learner, copy_learner
 from onebit.rules import registry
 from tests.learner.learners import fresh
@@ -32,11 +32,11 @@ def arrays_in(value: Any) -> Iterator[NDArray[Any]]:
 
 def assert_apart(arrays: list[NDArray[Any]]) -> None:
     """Each begins at a line of the cache, with nothing of the others within the gap."""
-    small = {id(one): one for one in arrays if 0 < one.nbytes <= LARGE}.values()
-    assert all(one.ctypes.data % LINE == 0 for one in small)
+    small = {id(one): one for one in arrays if 0 < one.nbytes <= LARGE_BYTES}.values()
+    assert all(one.ctypes.data % CACHE_LINE == 0 for one in small)
     begins = sorted((one.ctypes.data, one.nbytes) for one in small)
     for (begin, size), (after, _) in pairwise(begins):
-        assert after - (begin + size) >= GAP
+        assert after - (begin + size) >= GAP_BYTES
 
 
 def test_arrays_are_moved_apart_with_what_is_in_them() -> None:
@@ -56,7 +56,7 @@ def test_an_array_that_is_there_twice_stays_one_and_what_lies_apart_stays() -> N
     assert place_apart(found) is found
 
 
-@pytest.mark.parametrize("array", [np.zeros(0), np.zeros(LARGE // 8 + 1), np.zeros((4, 4))[:, :2]])
+@pytest.mark.parametrize("array", [np.zeros(0), np.zeros(LARGE_BYTES // 8 + 1), np.zeros((4, 4))[:, :2]])
 def test_what_is_empty_large_or_a_part_of_something_stays(array: NDArray[Any]) -> None:
     assert place_apart(array) is array
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from onebit.engine.code_cache import UNUSED_S, folder_for, holds_code, keep_code, kept_code, prune
+from onebit.engine.code_cache import UNUSED_S, folder_for, holds_code, prune, read_code, write_code
 
 OLD, NEW = "0123456789abcdef01234567", "fedcba987654321001234567"
 
@@ -31,7 +31,7 @@ def made(name: str) -> Path:
     """A folder with machine code in it."""
     folder = folder_for(name, "banditron-dense-float32-stream")
     assert folder is not None
-    keep_code(folder, b"code")
+    write_code(folder, b"code")
     assert holds_code(folder)
     return folder
 
@@ -66,19 +66,19 @@ def test_what_is_no_folder_of_machine_code_stays(cache: Path, tmp_path_factory: 
 def test_a_cache_that_is_not_there_is_no_error(tmp_path: Path) -> None:
     prune(tmp_path / "missing")
     assert not holds_code(None)
-    assert kept_code(None) is None
-    keep_code(None, b"code")
+    assert read_code(None) is None
+    write_code(None, b"code")
 
 
 def test_what_is_kept_is_read_whole_or_not_at_all(cache: Path) -> None:
     folder = made(NEW)
-    assert kept_code(folder) == b"code"
+    assert read_code(folder) == b"code"
     (file,) = folder.iterdir()  # nothing is left beside it
     content = file.read_bytes()
     for damaged in (content[:-1], content + b"?", content[:3] + b"?" + content[4:], b""):
         file.write_bytes(damaged)
-        assert kept_code(folder) is None
-    keep_code(folder, b"other code")
-    assert kept_code(folder) == b"other code"
+        assert read_code(folder) is None
+    write_code(folder, b"other code")
+    assert read_code(folder) == b"other code"
     file.unlink()
-    assert kept_code(folder) is None
+    assert read_code(folder) is None

@@ -23,7 +23,7 @@ from onebit.engine.linking import LoopCompiler, PartCompiler
 from onebit.engine.machine_code import CompiledLoop
 from onebit.engine.overloads import OPTIONS, PART_OPTIONS
 from onebit.engine.references import Reference
-from onebit.engine.stream import bearable
+from onebit.engine.stream import is_bearable
 from onebit.rules import rule_named
 from onebit.spaces.dense import Dense
 
@@ -139,7 +139,7 @@ def test_no_variable_is_deleted_where_references_are_not_counted() -> None:
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(NativeLowering, "lowering_class", Noting)
-        part = numba.njit(pipeline_class=PartCompiler, **PART_OPTIONS)(bearable)
+        part = numba.njit(pipeline_class=PartCompiler, **PART_OPTIONS)(is_bearable)
         part.compile((types.float64[::1], types.int64, types.float64, types.float64, types.float64))
     assert lowered_instructions
     assert not [one for one in lowered_instructions if isinstance(one, ir.Del)]

@@ -17,7 +17,7 @@ from onebit.cli.warmup import spaces
 from onebit.contract.options import Options
 from onebit.contract.rule import Rule
 from onebit.engine import compile as compiling
-from onebit.engine.code_cache import keep_code
+from onebit.engine.code_cache import write_code
 from onebit.engine.compile import cache_folder, helped_by, helpers_for, is_known
 from onebit.engine.processes import CompilingProcesses
 from onebit.engine.stream import lessons, stream
@@ -104,7 +104,7 @@ def test_another_process_reads_the_same_loop(
 
         def send(*call: Any, to: list[tuple[Any, ...]] = sent) -> bool:
             to.append(call)
-            keep_code(cache_folder(*call[:3]), b"from elsewhere")
+            write_code(cache_folder(*call[:3]), b"from elsewhere")
             return True
 
         with helped_by(Processes(send)):
@@ -132,7 +132,7 @@ def test_while_this_process_compiles_another_one_does(busy: threading.Event, com
 
     def compile_loop(rule: Rule, space: Any, loop: Callable[..., int], what: str) -> bool:
         asked.append(what)
-        keep_code(cache_folder(rule, space, loop), b"from elsewhere")
+        write_code(cache_folder(rule, space, loop), b"from elsewhere")
         return True
 
     with helped_by(Processes(compile_loop)):

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 import onebit.engine.lane_code  # noqa: F401 -- which tells Numba of lanes
-from onebit.engine.lanes import LANES, fused, load, plus, put, spread, total, totals
+from onebit.engine.lanes import LANES, broadcast, fused, load, plus, store, total, totals
 
 
 def everything(x: Any, out: Any) -> Any:
@@ -21,9 +21,9 @@ def everything(x: Any, out: Any) -> Any:
     a, b, c, d = load(x, 8 * LANES), load(x, 9 * LANES), load(x, 10 * LANES), load(x, 11 * LANES)
     e, f, g, h = load(x, 12 * LANES), load(x, 13 * LANES), load(x, 14 * LANES), load(x, 15 * LANES)
     lower = a, b, c, d, e, f, g, h
-    put(out, 0, totals(upper, lower))
-    put(out, LANES, fused(a, spread(x[0, 1]), plus(b, c)))
-    put(out, 2 * LANES + 1, load(x, 16 * LANES - 3))  # which need not begin anywhere in particular
+    store(out, 0, totals(upper, lower))
+    store(out, LANES, fused(a, broadcast(x[0, 1]), plus(b, c)))
+    store(out, 2 * LANES + 1, load(x, 16 * LANES - 3))  # which need not begin anywhere in particular
     return total(fused(a, b, c))
 
 

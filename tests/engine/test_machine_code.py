@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numba.core.errors import LoweringError
 
-from onebit.engine.arguments import described, packer, word_of
+from onebit.engine.arguments import describe_type, make_packer, word_of
 from onebit.engine.linking import LoopCompiler
 from onebit.engine.machine_code import CompiledLoop
 from onebit.engine.overloads import OPTIONS
@@ -93,7 +93,7 @@ def test_an_array_with_another_number_of_axes_is_refused_before_anything_is_read
     loop: CompiledLoop, wrong: Any
 ) -> None:
     out = np.zeros(6)
-    with pytest.raises(OnebitError, match="another number of axes"):
+    with pytest.raises(OnebitError, match="a wrong number of axes"):
         loop((1, 1.0), space(), wrong, MOST, 1, 0.0, out)
     assert not out.any()
 
@@ -101,7 +101,7 @@ def test_an_array_with_another_number_of_axes_is_refused_before_anything_is_read
 def test_words_stand_in_the_order_of_the_arguments() -> None:
     names, prototype = ("a", "b", "c"), ((1, np.zeros(2)), 2.0, np.uint64(3))
     given = ((-1, prototype[0][1]), 0.5, MOST)
-    words = np.frombuffer(packer(names, prototype)(*given), dtype=np.uint64)
+    words = np.frombuffer(make_packer(names, prototype)(*given), dtype=np.uint64)
     assert words.tolist() == [2**64 - 1, id(prototype[0][1]), np.float64(0.5).view(np.uint64), 2**64 - 1]
     assert [word_of(name, names, prototype) for name in names] == [0, 2, 3]
 
@@ -117,9 +117,9 @@ def test_what_needs_other_machine_code_is_described_otherwise() -> None:
         one._replace(part=(one.part.flags, 0.25)),
         tuple(one),
     ]
-    marks = [repr(described(thing)) for thing in (one, *others)]
+    marks = [repr(describe_type(thing)) for thing in (one, *others)]
     assert len(set(marks)) == len(marks)
-    assert described(one) == described(space()._replace(weights=np.ones((7, 1), dtype=np.float32)))
+    assert describe_type(one) == describe_type(space()._replace(weights=np.ones((7, 1), dtype=np.float32)))
 
 
 def test_what_asks_something_of_python_is_refused() -> None:

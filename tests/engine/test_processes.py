@@ -90,7 +90,7 @@ def test_what_the_start_of_a_python_prints_does_no_harm(
         assert some.call(call, "do", mark, what="a loop")
         assert not some.call(call, "fail", mark, what="another loop")
     assert caplog.messages == [
-        "another loop could not be compiled in another process, and is in this one: it cannot be done"
+        "another loop could not be compiled in another process, so it is compiled in this one: it cannot be done"
     ]
 
 
@@ -121,16 +121,19 @@ def test_what_fails_is_said_and_the_next_call_is_made(
         assert not some.call(call, what, tmp_path / "mark", what="Banditron")
         assert some.call(call, "do", tmp_path / "mark", what="Banditron")
     (said,) = caplog.messages
-    assert said == f"Banditron could not be compiled in another process, and is in this one: {why}"
+    assert said == f"Banditron could not be compiled in another process, so it is compiled in this one: {why}"
 
 
 def test_one_that_takes_too_long_is_given_up(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(processes, "LONGEST_S", 0.5)
+    monkeypatch.setattr(processes, "TIME_LIMIT_S", 0.5)
     with closing(CompilingProcesses()) as some:
         assert not some.call(call, "hang", tmp_path / "mark", what="Banditron")
-    assert "Banditron could not be compiled in another process, and is in this one: it took longer than" in caplog.text
+    assert (
+        "Banditron could not be compiled in another process, so it is compiled in this one: it took longer than"
+        in caplog.text
+    )
     assert all(gone(pid) for pid in pids(tmp_path / "mark"))
 
 

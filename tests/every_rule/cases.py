@@ -15,7 +15,7 @@ import pytest
 
 from onebit.checks.examples import NAMES, rows, state
 from onebit.contract.candidates import candidates_at, pack_candidates
-from onebit.engine.schedule import NO_REWARDS, NOTHING, Schedule, events_of
+from onebit.engine.schedule import NO_REWARDS, NOTHING, Schedule, list_events
 from onebit.engine.stream import DECIDE, LEARN, Tally
 from onebit.errors import InputError
 from onebit.learner.decision import Decision
@@ -339,7 +339,7 @@ def schedule_of(kind: str, y: Any) -> Schedule:
     if late:
         rounds = np.arange(len(y))
         answers = np.where(generator.random(len(y)) < 0.1, -1, rounds + generator.integers(0, 6, len(y)))
-        schedule = schedule._replace(events=events_of(answers), order=rounds)
+        schedule = schedule._replace(events=list_events(answers), order=rounds)
     return schedule
 
 

@@ -25,7 +25,7 @@ from onebit.learner.decision import Decision
 from onebit.learner.learner import Learner, copy_learner
 from onebit.rules import registry
 from onebit.spaces.choose import KernelChoice
-from onebit.spaces.kernel import LANES
+from onebit.spaces.kernel import BLOCK_ROWS
 from onebit.spaces.kernels import Kernel
 from tests.every_rule.around_rules import CHECKS
 from tests.every_rule.cases import chosen_among
@@ -158,7 +158,7 @@ def test_more_rows_than_several_blocks_of_lanes() -> None:
     X, y = stream(1000, seed=3)
     by_kernel = learner_with("banditron", "polynomial:2", max_support=None)
     assert_same_steps(by_kernel, learner_with("banditron", None, features=10), X, squares(X), y)
-    assert len(by_kernel.runtime.support) > 5 * LANES
+    assert len(by_kernel.runtime.support) > 5 * BLOCK_ROWS
     assert by_kernel.runtime.support.gone == 0
     distinct = np.unique(by_kernel.runtime.support.rows, axis=0)
     assert len(distinct) == len(by_kernel.runtime.support), "a row is stored twice"
@@ -502,7 +502,7 @@ def test_stop_save_load_go_on_with_a_full_support(space: str, tmp_path: Path) ->
 def test_more_than_one_block_is_saved(tmp_path: Path) -> None:
     X, y = stream(700, seed=14)
     learner = learnt(learner_with("banditron", "rational"), X[:400], y[:400])
-    assert len(learner.runtime.support) > 2 * LANES
+    assert len(learner.runtime.support) > 2 * BLOCK_ROWS
     learner.save(tmp_path / "learner.onebit")
     loaded = onebit.load(tmp_path / "learner.onebit")
     assert state(learnt(learner, X[400:], y[400:])) == state(learnt(loaded, X[400:], y[400:]))
@@ -602,7 +602,7 @@ def test_threads_lose_nothing_while_the_support_grows() -> None:
         list(pool.map(work, range(4)))
     assert learner.learnt == 800
     support = learner.runtime.support
-    assert len(support) == len(np.unique(support.rows, axis=0)) > LANES
+    assert len(support) == len(np.unique(support.rows, axis=0)) > BLOCK_ROWS
     values = Kernel.read("rational").matrix(support.rows, X[:1])[:, 0]
     np.testing.assert_allclose(learner.scores(X[0]), support.coefficients @ values, atol=1e-10)
 
@@ -615,25 +615,27 @@ def too_long() -> Array:
     return np.array([0.0, 0.0, np.sqrt(1.3e15)])
 
 
-@pytest.mark.parametrize("stored", [20, LANES - 10])
+@pytest.mark.parametrize("stored", [20, BLOCK_ROWS - 10])
 def test_a_refused_batch_changes_nothing_though_arrays_grew(stored: int) -> None:
-    X = np.random.default_rng(3).normal(size=(2 * LANES, FEATURES)) / 3.0
+    X = np.random.default_rng(3).normal(size=(2 * BLOCK_ROWS, FEATURES)) / 3.0
     learner = learner_with("banditron", "polynomial:20", exploration=0.3, max_support=None)
     learnt(learner, X[:stored], np.zeros(stored, dtype=int))
     decisions = [*learner.decide_many(X[stored:]), learner.decide(too_long())]
     sentence = assert_unchanged_by(learner, lambda: learner.learn_many(decisions, right=[True] * len(decisions)))
     assert sentence.startswith(f"row {len(decisions) - 1}: ")
     learner.learn_many(decisions[:-1], right=[True] * (len(decisions) - 1))
-    assert len(learner.runtime.support) == 2 * LANES
+    assert len(learner.runtime.support) == 2 * BLOCK_ROWS
     taught = learner_with("banditron", "polynomial:20", exploration=0.3, max_support=None)
     labels = np.random.default_rng(4).integers(0, CLASSES, len(X)).tolist()
     taught.teach(X[:stored], labels[:stored])
     table = np.vstack([X, too_long()])
     once = copy_learner(taught)
     once.teach(X, labels)
-    assert len(once.runtime.support) > LANES, "the arrays must have grown on the way"
+    assert len(once.runtime.support) > BLOCK_ROWS, "the arrays must have grown on the way"
     wrong = next(label for label in range(CLASSES) if label != once.best(too_long()))
-    assert assert_unchanged_by(taught, lambda: taught.teach(table, [*labels, wrong])).startswith(f"row {2 * LANES}: ")
+    assert assert_unchanged_by(taught, lambda: taught.teach(table, [*labels, wrong])).startswith(
+        f"row {2 * BLOCK_ROWS}: "
+    )
     taught.teach(X, labels)
     assert state(taught) == state(once)
 

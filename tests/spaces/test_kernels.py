@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from onebit.checks.examples import refused
-from onebit.engine.overloads import FAST
-from onebit.spaces.kernels import Kernel, exponential, of_dots, self_value
+from onebit.engine.overloads import ANY_ORDER_FLAGS
+from onebit.spaces.kernels import Kernel, apply_kernel, exponential, self_value
 from tests.oracles.kernel import kernel_value
 
 Array = np.ndarray[Any, Any]
@@ -60,7 +60,7 @@ def test_dot_products_become_the_formula(kernel: str) -> None:
     A, x = table(20, longest=longest), table(2, longest=longest, seed=1)[1]
     code, number = Kernel.read(kernel)
     dots = A @ x
-    of_dots(code, number, float(x @ x), dots, np.square(A).sum(axis=1), 17)
+    apply_kernel(code, number, float(x @ x), dots, np.square(A).sum(axis=1), 17)
     np.testing.assert_allclose(dots[:17], by_formula(kernel, A[:17], x[None])[:, 0], rtol=1e-12, atol=1e-14)
     assert np.array_equal(dots[17:], (A @ x)[17:]), "values beyond the count must stay as they are"
 
@@ -71,13 +71,13 @@ def test_value_of_a_row_with_itself(kernel: str) -> None:
     read = Kernel.read(kernel)
     expected = [kernel_value(kernel, x, x) for x in X.tolist()]
     norms = np.square(X).sum(axis=1)
-    np.testing.assert_allclose(read.selves(norms), expected, rtol=1e-12)
+    np.testing.assert_allclose(read.self_values(norms), expected, rtol=1e-12)
     np.testing.assert_allclose([self_value(*read, norm) for norm in norms.tolist()], expected, rtol=1e-12)
 
 
 def test_rows_that_the_rational_kernel_does_not_take() -> None:
     lengths = np.array([0.0, 0.9, 1.0, 1.0 + 1e-7, 1.001, 30.0])
-    taken = np.isfinite(Kernel.read("rational").selves(lengths**2))
+    taken = np.isfinite(Kernel.read("rational").self_values(lengths**2))
     assert taken.tolist() == [True, True, True, True, False, False]
     for pair in (([[2.0]], [[0.5]]), ([[0.5]], [[2.0]])):
         assert "length 1" in refused(lambda pair=pair: Kernel.read("rational").matrix(*pair))  # type: ignore[misc]
@@ -85,13 +85,13 @@ def test_rows_that_the_rational_kernel_does_not_take() -> None:
 
 def compiled_exponential() -> Callable[[float], float]:
     numba = pytest.importorskip("numba")
-    inner = numba.njit(fastmath=FAST)(exponential)
+    inner = numba.njit(fastmath=ANY_ORDER_FLAGS)(exponential)
 
     def several(values: Array) -> None:
         for place in range(values.shape[0]):
             values[place] = inner(values[place])
 
-    loop = numba.njit(fastmath=FAST)(several)
+    loop = numba.njit(fastmath=ANY_ORDER_FLAGS)(several)
 
     def one(y: float) -> float:
         values = np.full(8, y)

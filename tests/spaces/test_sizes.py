@@ -119,7 +119,7 @@ def test_a_kernel_is_counted_as_full_as_it_may_become(form: dict[str, Any]) -> N
     space = learner.runtime.model.space
     rows = space.example_rows(np.float32)
     while len(space.norms) < 1000:
-        space = space._replace(counts=np.array([len(space.norms), 0])).roomier(rows)
+        space = space._replace(counts=np.array([len(space.norms), 0])).with_more_room(rows)
     full = bytes_in(space) + learner.runtime.model.memory.nbytes + learner.runtime.model.buffers.nbytes
     entries = (
         0 if "features" in form else 8 * (2 * 1000 * 64) - 8 * len(space.entries)

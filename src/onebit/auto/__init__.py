@@ -7,4 +7,4 @@ right, and its reward.
 
 ABOUT = 1.0
 LABEL, RIGHT, REWARD = range(3)  # positions behind the classes
-HEARD = 3  # count of the numbers behind the classes
+FEEDBACK_NUMBERS = 3  # count of the numbers behind the classes

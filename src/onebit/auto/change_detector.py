@@ -20,28 +20,28 @@ from onebit.contract.rule import Vector
 
 # Positions in the detector's part of the memory.
 ROUNDS, MISTAKES, BUCKET, BUCKET_MISTAKES, BUCKET_LENGTH, USUAL, SUM = 0, 1, 2, 3, 4, 5, 6
-NUMBERS = 7
+STATE_SIZE = 7
 
 FIRST_BUCKET = 100.0
 SENSITIVITY = 0.125  # how far the level of Page's sum lies from the usual error towards chance
 RARITY = 16.0  # logarithm of the rounds between false alarms
-SHARE = 0.25  # share of what learning has cost
+COST_SHARE = 0.25  # share of what learning has cost
 
 
-def initial(classes: int) -> tuple[float, ...]:
+def initial_state(classes: int) -> tuple[float, ...]:
     """Return the initial memory of a detector."""
     return 0.0, 0.0, 0.0, 0.0, FIRST_BUCKET, 1.0 - 1.0 / classes, 0.0
 
 
-def reset(memory: Vector, begin: int, classes: int) -> None:
+def reset_detector(memory: Vector, begin: int, classes: int) -> None:
     """Reset the detector to its initial memory."""
-    for index in range(NUMBERS):
+    for index in range(STATE_SIZE):
         memory[begin + index] = 0.0
     memory[begin + BUCKET_LENGTH] = FIRST_BUCKET
     memory[begin + USUAL] = 1.0 - 1.0 / classes
 
 
-def detects(memory: Vector, begin: int, classes: int, wrong: bool) -> bool:
+def detect_change(memory: Vector, begin: int, classes: int, wrong: bool) -> bool:
     """Add one answer; return True if it reveals a change, and then reset the detector."""
     chance, mistake = 1.0 - 1.0 / classes, 1.0 if wrong else 0.0
     memory[begin + ROUNDS] += 1.0
@@ -64,7 +64,7 @@ def detects(memory: Vector, begin: int, classes: int, wrong: bool) -> bool:
     memory[begin + SUM] = excess
     rare = RARITY / math.log(level * (1.0 - usual) / (usual * (1.0 - level)))
     paid = memory[begin + MISTAKES] - excess - usual * rounds
-    if excess <= max(rare, 10.0 + 2.0 * classes, SHARE * paid):
+    if excess <= max(rare, 10.0 + 2.0 * classes, COST_SHARE * paid):
         return False
-    reset(memory, begin, classes)
+    reset_detector(memory, begin, classes)
     return True

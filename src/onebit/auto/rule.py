@@ -5,7 +5,7 @@ page about auto. What it learns with depends on the rows: several members on den
 sparse ones (`auto.sparse`). Either space describes a row in three blocks of K numbers:
 
     beliefs   p_i, the probability that class i is right
-    hopes     u_i, the same with the score of i alone raised by one deviation (`hope`, computed for a decision)
+    hopes     u_i, the same with the score of i alone raised by one deviation (`write_hopes`, computed for a decision)
     logits    the scores of the members, weighted by their shares: for explanations
 
 The rule plays argmax u, and passes on the feedback (`onebit.auto`). If the mistakes show that the stream has changed, it restarts from scratch
@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from onebit.auto import ABOUT, HEARD, LABEL, REWARD, RIGHT, change_detector
+from onebit.auto import ABOUT, FEEDBACK_NUMBERS, LABEL, REWARD, RIGHT, change_detector
 from onebit.auto.dense.space import AutoDense
 from onebit.auto.sparse.space import AutoSparse
 from onebit.contract.candidates import Labels, Narrowing, fewer_classes
@@ -30,14 +30,14 @@ from onebit.spaces.choose import Blueprint, Form
 
 # Positions in the memory.
 EXPLORED = OWN  # rounds in which another class was played than the one with the highest belief
-RECENTLY = EXPLORED + 1  # their recent share
+RECENT_EXPLORED = EXPLORED + 1  # their recent share
 EXPLORED_RIGHT = EXPLORED + 2  # how many of them were right
-HOPED = EXPLORED + 3  # the sum over them of the belief in the best class
+EXPLORED_BELIEF = EXPLORED + 3  # the sum over them of the belief in the best class
 RESTARTS = EXPLORED + 4
 DETECTOR = EXPLORED + 5
 
-LATELY = 200.0  # rounds that the recent share averages over
-NO_CHANCE = 1e-12  # added to both sides of odds to avoid division by 0
+RECENT_ROUNDS = 200.0  # rounds that the recent share averages over
+LEAST_CHANCE = 1e-12  # added to both sides of odds to avoid division by 0
 
 
 class Auto(NamedTuple):
@@ -47,7 +47,7 @@ class Auto(NamedTuple):
 
 def prepare(params: Auto, options: Mapping[str, object]) -> tuple[Auto, tuple[float, ...]]:
     """Return the parameters and the initial memory, with room for counts and the change detector."""
-    first = (*(0.0,) * (DETECTOR - OWN), *change_detector.initial(params.classes))
+    first = (*(0.0,) * (DETECTOR - OWN), *change_detector.initial_state(params.classes))
     return params._replace(all_classes=params.classes), first
 
 
@@ -65,7 +65,7 @@ def learn(params: Auto, given: RuleInput, choice: Choice, revealed: int, step: V
     count_exploration(memory, choice, right)
     write_feedback(params, choice.label, right, given.reward, step)
     # Based on all classes: with sets of different sizes, one error rate would look like several.
-    if change_detector.detects(memory, DETECTOR, params.all_classes, not right):
+    if change_detector.detect_change(memory, DETECTOR, params.all_classes, not right):
         memory[RESTARTS] += 1.0
         return 0.0
     return 1.0
@@ -75,10 +75,10 @@ def count_exploration(memory: Vector, choice: Choice, right: bool) -> None:
     """Update the statistics of exploration, for `describe`."""
     explores = 1.0 if choice.label != choice.greedy else 0.0
     memory[EXPLORED] += explores
-    memory[RECENTLY] += (explores - memory[RECENTLY]) / min(LATELY, memory[LEARNT] + 1.0)
+    memory[RECENT_EXPLORED] += (explores - memory[RECENT_EXPLORED]) / min(RECENT_ROUNDS, memory[LEARNT] + 1.0)
     if explores == 1.0:
         memory[EXPLORED_RIGHT] += 1.0 if right else 0.0
-        memory[HOPED] += choice.note
+        memory[EXPLORED_BELIEF] += choice.note
 
 
 def write_feedback(params: Auto, label: int, right: bool, reward: float, step: Vector) -> None:
@@ -121,10 +121,10 @@ def gather(params: Auto, scores: Vector, candidates: Labels, out: Vector) -> Non
         out[place], out[count + place] = belief, hope
         if total < 1.0:
             among = belief / total if total > 0.0 else 1.0 / count
-            out[place], out[count + place] = among, raise_alike(among, belief, hope)
+            out[place], out[count + place] = among, raise_odds_alike(among, belief, hope)
 
 
-def raise_alike(among: float, belief: float, hope: float) -> float:
+def raise_odds_alike(among: float, belief: float, hope: float) -> float:
     """Return a belief among few classes, with its odds raised by the same factor as among all classes."""
     odds, before = hope * (1.0 - belief), belief * (1.0 - hope)
     if not odds > before:
@@ -138,7 +138,7 @@ def scatter(params: Auto, step: Vector, candidates: Labels, out: Vector) -> None
     fill(out, classes, 0.0)
     for place in range(count):
         out[candidates[place]] = step[place]
-    for index in range(HEARD):
+    for index in range(FEEDBACK_NUMBERS):
         out[classes + index] = step[count + index]
     out[classes + LABEL] = candidates[int(step[count + LABEL])]
 
@@ -156,13 +156,13 @@ def contrast(params: Auto, memory: Vector, label: int, rival: int) -> Contrast:
 
 def surety(params: Auto, given: RuleInput, label: int) -> float:
     """Return the log-odds of the belief in the label."""
-    chance, rest = given.scores[label], 0.0
-    for other in range(params.classes):
-        if other != label:
-            rest += given.scores[other]
+    chance, other_mass = given.scores[label], 0.0
+    for index in range(params.classes):
+        if index != label:
+            other_mass += given.scores[index]
     if params.classes == 1:
-        rest = 1.0 - chance
-    return math.log((chance + NO_CHANCE) / (rest + NO_CHANCE))
+        other_mass = 1.0 - chance
+    return math.log((chance + LEAST_CHANCE) / (other_mass + LEAST_CHANCE))
 
 
 def describe(params: Auto, memory: Vector, space: Any) -> Mapping[str, Any]:
@@ -173,9 +173,9 @@ def describe(params: Auto, memory: Vector, space: Any) -> Mapping[str, Any]:
         "never_right": space.never_right,
         "exploration": ExplorationReport(
             rounds=explored,
-            recent=float(memory[RECENTLY]),
+            recent=float(memory[RECENT_EXPLORED]),
             right=int(memory[EXPLORED_RIGHT]),
-            hoped=float(memory[HOPED]) / max(1, explored),
+            hoped=float(memory[EXPLORED_BELIEF]) / max(1, explored),
         ),
         "restarts": int(memory[RESTARTS]),
     }

@@ -52,7 +52,7 @@ def examine() -> dict[str, Any]:
     from onebit.experiments.trials.cost import processor
 
     folder = source_folder()
-    trouble = device.trouble()
+    trouble = device.find_problem()
     return {
         "onebit": VERSION,
         "installed_from": None if folder is None else str(folder),
@@ -62,7 +62,7 @@ def examine() -> dict[str, Any]:
         "extras": {extra: {name: _version(name) for name in names} for extra, names in list_extras().items()},
         "compiler": "known Numba" if knows_numba() else "plain Numba",
         "cache": _cache(),
-        "gpu": {"usable": trouble is None, "name": None if trouble else device.name(), "why_not": trouble},
+        "gpu": {"usable": trouble is None, "name": None if trouble else device.device_name(), "why_not": trouble},
     }
 
 

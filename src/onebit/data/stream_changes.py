@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from onebit.data.candidate_sets import CandidateSets
 from onebit.data.dataset import Dataset
-from onebit.engine.schedule import NOTHING, Schedule, StreamPart, events_of
+from onebit.engine.schedule import NOTHING, Schedule, StreamPart, list_events
 from onebit.errors import InputError, brief, nearest
 
 _DRIFT, _DELAY, _MISSING = 17, 18, 19
@@ -247,7 +247,7 @@ def late_parts(pieces: Iterable[Piece], rounds: int, draw: AnswerRounds) -> Iter
             data, all_order = replace(data, X=np.concatenate(X), y=all_labels), np.arange(len(all_labels))
         will_arrive = (answers >= numbers) & (answers < rounds)
         part = StreamPart(first, waiting, numbers[len(waiting) :][will_arrive[len(waiting) :]], end == rounds, own_rows)
-        events, among = events_of(answers, numbers, len(waiting)), NOTHING
+        events, among = list_events(answers, numbers, len(waiting)), NOTHING
         later = np.flatnonzero(will_arrive & (answers >= end))
         if sets:
             all_sets = CandidateSets.concatenate(sets)

@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 
 # Offsets of the fields of NumPy's record of an array; every Python object begins with a header.
 DATA = object.__basicsize__
-AXES, LENGTHS, STRIDES = DATA + 8, DATA + 16, DATA + 24
+AXIS_COUNT, LENGTHS, STRIDES = DATA + 8, DATA + 16, DATA + 24
 
-LINE = 64  # bytes of a cache line, at which arrays begin
-GAP = 256  # bytes on either side: four of the widest vectors, the most that a loop reads ahead
-LARGE = 2**20  # bytes from which on an array has memory pages of its own
+CACHE_LINE = 64  # bytes of a cache line, at which arrays begin
+GAP_BYTES = 256  # bytes on either side: four of the widest vectors, the most that a loop reads ahead
+LARGE_BYTES = 2**20  # bytes from which on an array has memory pages of its own
 
 
-def packer(names: Sequence[str], prototype: Sequence[Any]) -> Callable[..., bytes]:
+def make_packer(names: Sequence[str], prototype: Sequence[Any]) -> Callable[..., bytes]:
     """Return a function that packs arguments of these types into words."""
     leaves = [leaf for name, value in zip(names, prototype, strict=True) for leaf in _leaves(name, value)]
     pack = struct.Struct("".join(letter for _, letter in leaves)).pack
@@ -54,11 +54,11 @@ def _leaves(expression: str, value: Any) -> Iterator[tuple[str, str]]:
         yield expression, "d" if isinstance(value, float) else "Q" if isinstance(value, np.uint64) else "q"
 
 
-def described(value: Any) -> Any:
+def describe_type(value: Any) -> Any:
     """Describe everything about an argument that affects its machine code: types and memory layout."""
     if isinstance(value, tuple):
         kind = type(value)
-        parts = [described(part) for part in value]
+        parts = [describe_type(part) for part in value]
         return f"{kind.__module__}.{kind.__qualname__}", getattr(kind, "_fields", None), parts
     if isinstance(value, np.ndarray):
         layout = "C" if value.flags.c_contiguous else "F" if value.flags.f_contiguous else "A"
@@ -77,7 +77,7 @@ def place_apart(value: Any) -> Any:
 def _place_apart(value: Any, done: dict[int, NDArray[Any]]) -> Any:
     if isinstance(value, np.ndarray):
         if id(value) not in done:
-            done[id(value)] = value if _stays(value) else _copy_apart(value)
+            done[id(value)] = value if _needs_no_copy(value) else _copy_apart(value)
         return done[id(value)]
     if not isinstance(value, tuple):
         return value
@@ -87,17 +87,17 @@ def _place_apart(value: Any, done: dict[int, NDArray[Any]]) -> Any:
     return value._make(parts) if hasattr(value, "_make") else tuple(parts)
 
 
-def _stays(array: NDArray[Any]) -> bool:
+def _needs_no_copy(array: NDArray[Any]) -> bool:
     """Return True if an array need not be copied: placed apart already, large, empty or not contiguous."""
-    if array.nbytes == 0 or array.nbytes > LARGE or not array.flags.c_contiguous:
+    if array.nbytes == 0 or array.nbytes > LARGE_BYTES or not array.flags.c_contiguous:
         return True
     around = array.base
-    return isinstance(around, np.ndarray) and around.dtype == np.uint8 and around.nbytes >= array.nbytes + 2 * GAP
+    return isinstance(around, np.ndarray) and around.dtype == np.uint8 and around.nbytes >= array.nbytes + 2 * GAP_BYTES
 
 
 def _copy_apart(array: NDArray[Any]) -> NDArray[Any]:
-    memory = np.zeros(array.nbytes + 2 * GAP + LINE, dtype=np.uint8)
-    begin = GAP + -(memory.ctypes.data + GAP) % LINE
-    made = memory[begin : begin + array.nbytes].view(array.dtype).reshape(array.shape)
-    made[...] = array
-    return made
+    memory = np.zeros(array.nbytes + 2 * GAP_BYTES + CACHE_LINE, dtype=np.uint8)
+    begin = GAP_BYTES + -(memory.ctypes.data + GAP_BYTES) % CACHE_LINE
+    copy = memory[begin : begin + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy

@@ -22,8 +22,8 @@ from onebit.contract.files import write_atomically
 from onebit.errors import InputError
 
 UNUSED_S = 60 * 24 * 3600.0  # 60 days without use
-_MARK_BYTES = 32  # length of the checksum in front of the code
-LOOP = "loop.o"  # the object file of a loop
+_CHECKSUM_BYTES = 32  # length of the checksum in front of the code
+LOOP_FILE = "loop.o"  # the object file of a loop
 _NAME = re.compile(r"[0-9a-f]{24}")  # as `fingerprint` makes them; no other folder is touched
 
 
@@ -47,10 +47,10 @@ def folder_for(name: str, inner: str) -> Path | None:
 
 def holds_code(folder: Path | None) -> bool:
     """Return True if a folder holds machine code: an object file, or Numba's own cache (`PlainLoop`)."""
-    return folder is not None and ((folder / LOOP).is_file() or any(folder.glob("**/*.nbi")))
+    return folder is not None and ((folder / LOOP_FILE).is_file() or any(folder.glob("**/*.nbi")))
 
 
-def kept_code(folder: Path | None, file: str = LOOP) -> bytes | None:
+def read_code(folder: Path | None, file: str = LOOP_FILE) -> bytes | None:
     """Return the machine code in a folder; None if there is none or its checksum is wrong."""
     if folder is None:
         return None
@@ -58,21 +58,21 @@ def kept_code(folder: Path | None, file: str = LOOP) -> bytes | None:
         content = (folder / file).read_bytes()
     except OSError:
         return None
-    mark, code = content[:_MARK_BYTES], content[_MARK_BYTES:]
-    return code if mark == _mark(code) else None
+    mark, code = content[:_CHECKSUM_BYTES], content[_CHECKSUM_BYTES:]
+    return code if mark == _checksum(code) else None
 
 
-def keep_code(folder: Path | None, code: bytes, file: str = LOOP) -> None:
+def write_code(folder: Path | None, code: bytes, file: str = LOOP_FILE) -> None:
     """Write machine code into a folder; other processes may read or write there at the same time.
 
     If writing fails, nothing is raised: the code is compiled again next time.
     """
     if folder is not None:
         with suppress(InputError):
-            write_atomically(folder / file, _mark(code) + code)
+            write_atomically(folder / file, _checksum(code) + code)
 
 
-def _mark(code: bytes) -> bytes:
+def _checksum(code: bytes) -> bytes:
     return hashlib.sha256(code).digest()
 
 
@@ -81,13 +81,14 @@ def prune(folder: Path) -> None:
     """Remove folders unused for 60 days, once per process; those that cannot be removed stay."""
     now = time.time()
     try:
-        kept = [one for one in folder.iterdir() if _NAME.fullmatch(one.name) and one.is_dir() and not one.is_symlink()]
+        named = [path for path in folder.iterdir() if _NAME.fullmatch(path.name)]
+        folders = [path for path in named if path.is_dir() and not path.is_symlink()]
     except OSError:
         return
-    for one in kept:
+    for subfolder in folders:
         try:
-            used = max(part.stat().st_mtime for part in (one, *one.iterdir()))
+            used = max(part.stat().st_mtime for part in (subfolder, *subfolder.iterdir()))
         except OSError:  # another process is changing the folder
             continue
         if now - used > UNUSED_S:
-            shutil.rmtree(one, ignore_errors=True)
+            shutil.rmtree(subfolder, ignore_errors=True)

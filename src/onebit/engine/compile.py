@@ -27,11 +27,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onebit.contract.rule import Rule
-from onebit.engine.arguments import described
-from onebit.engine.code_cache import folder_for, holds_code, keep_code, kept_code, prune, root
+from onebit.engine.arguments import describe_type
+from onebit.engine.code_cache import folder_for, holds_code, prune, read_code, root, write_code
 from onebit.engine.fingerprint import fingerprint, is_switched_off, knows_numba, numba_version, toolchain
 from onebit.engine.machine_code import CompiledLoop
-from onebit.engine.overloads import GENERIC, OPTIONS, announce, orders, rule_functions, space_functions
+from onebit.engine.overloads import GENERIC, OPTIONS, announce, describe_sum_orders, rule_functions, space_functions
 from onebit.engine.stream import CHOICE_COLUMNS, Tally, lessons, stream
 from onebit.errors import InputError, clean_lines
 from onebit.rules import registry, rule_named
@@ -57,7 +57,7 @@ _PLAIN_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 _lock = threading.RLock()  # for Numba, which compiles one thing at a time
 _loops: dict[tuple[Any, ...], Loop] = {}
 # One lock per loop: a thread that needs a loop waits while another one builds it.
-_of_loops: dict[tuple[Any, ...], threading.Lock] = {}
+_loop_locks: dict[tuple[Any, ...], threading.Lock] = {}
 _helpers: ContextVar[CompilingProcesses | None] = ContextVar("helpers", default=None)
 
 
@@ -68,7 +68,7 @@ def loop_for(rule: Rule, space: Any, loop: Callable[..., int] = stream) -> Loop:
     """
     key = _loop_key(rule, space, loop)
     if key not in _loops:
-        with _of_loops.setdefault(key, threading.Lock()):
+        with _loop_locks.setdefault(key, threading.Lock()):
             if key not in _loops:
                 _loops[key] = _build(rule, space, loop)
     return _loops[key]
@@ -101,7 +101,8 @@ def cache_folder(rule: Rule, space: Any, loop: Callable[..., int] = stream) -> P
     if not getattr(sys.modules.get(rule.record.__module__), "__file__", None):
         return None
     functions = [loop, *rule_functions(rule, loop), *space_functions(type(space))]
-    facts = (*toolchain(), orders(type(space)), dict(rule.kinds), described(_prototype(rule, space, loop)))
+    arguments = describe_type(_prototype(rule, space, loop))
+    facts = (*toolchain(), describe_sum_orders(type(space)), dict(rule.kinds), arguments)
     name = fingerprint(functions, GENERIC, *facts)
     return folder_for(name, f"{rule.name}-{form_of(space).replace(' ', '-')}-{space.weights.dtype}-{loop.__name__}")
 
@@ -114,11 +115,11 @@ def code_mark(rule: Rule) -> str:
     functions: list[Callable[..., Any]] = [stream, *rule_functions(rule, stream), *of_spaces]
     if rule.composite:
         functions.append(choose.form_for)
-    return fingerprint(functions, GENERIC, dict(rule.kinds), *map(orders, spaces))
+    return fingerprint(functions, GENERIC, dict(rule.kinds), *map(describe_sum_orders, spaces))
 
 
 def spaces_of(rule: Rule) -> list[type[Space]]:
-    """Return the spaces that a learner with this rule may have: those that the module choosing among them names."""
+    """Return the spaces that a learner with this rule may have, from the module that chooses one."""
     module = choose if rule.composite is None else sys.modules[rule.record.__module__]
     return [kind for kind in vars(module).values() if isinstance(kind, type) and issubclass(kind, Space)]
 
@@ -131,39 +132,39 @@ def is_compiled(rule: Rule, space: Any, loop: Callable[..., int] = stream) -> bo
 def _build(rule: Rule, space: Any, loop: Callable[..., int]) -> Loop:
     if is_switched_off():
         return loop
-    what = f"{rule.title}, {form_of(space)} {space.weights.dtype}" + (", for teaching" if loop is lessons else "")
+    title = f"{rule.title}, {form_of(space)} {space.weights.dtype}" + (", for teaching" if loop is lessons else "")
     folder = cache_folder(rule, space, loop)
     if not knows_numba():
-        return _plain_loop(rule, space, loop, folder, what)
-    code = kept_code(folder)
+        return _plain_loop(rule, space, loop, folder, title)
+    code = read_code(folder)
     if code is None:
-        _announce_work(f"compiling {what}, once")
+        _announce_work(f"compiling {title}, once")
         prune(root())
-        code = _compile_or_call(rule, space, loop, folder, what)
+        code = _compile_or_call(rule, space, loop, folder, title)
     names = loop.__code__.co_varnames[: loop.__code__.co_argcount]
-    return CompiledLoop(code, what, names, _prototype(rule, space, loop))
+    return CompiledLoop(code, title, names, _prototype(rule, space, loop))
 
 
-def _announce_work(what: str) -> None:
-    """Log `what`, and print it to a watching user if the program has not configured its logging."""
-    LOG.info("%s", what, extra={"event": "compiling"})
+def _announce_work(message: str) -> None:
+    """Log `message`, and print it to a watching user if the program has not configured its logging."""
+    LOG.info("%s", message, extra={"event": "compiling"})
     handlers = (*logging.getLogger("onebit").handlers, *logging.getLogger().handlers)
     watched = hasattr(sys, "ps1") or (sys.stderr is not None and sys.stderr.isatty())
-    if watched and all(isinstance(one, logging.NullHandler) for one in handlers):
-        print(f"onebit: {what}", file=sys.stderr, flush=True)
+    if watched and all(isinstance(handler, logging.NullHandler) for handler in handlers):
+        print(f"onebit: {message}", file=sys.stderr, flush=True)
 
 
-def _plain_loop(rule: Rule, space: Any, loop: Callable[..., int], folder: Path | None, what: str) -> Loop:
+def _plain_loop(rule: Rule, space: Any, loop: Callable[..., int], folder: Path | None, title: str) -> Loop:
     """Compile using only Numba's documented interface, or load what was compiled that way."""
     if not holds_code(folder):
-        _announce_work(f"compiling {what}, once, by plain Numba {numba_version()}, which takes longer")
+        _announce_work(f"compiling {title}, once, by plain Numba {numba_version()}, which takes longer")
         prune(root())
     with _lock, _collector_paused(), _errors_explained(rule):
         announce(rule, type(space), loop)
         return PlainLoop(loop, _prototype(rule, space, loop), folder)
 
 
-def _compile_or_call(rule: Rule, space: Any, loop: Callable[..., int], folder: Path | None, what: str) -> bytes:
+def _compile_or_call(rule: Rule, space: Any, loop: Callable[..., int], folder: Path | None, title: str) -> bytes:
     """Return machine code, compiled here or by a helper process.
 
     A helper process is used if this process has some and is compiling something else already.
@@ -176,8 +177,8 @@ def _compile_or_call(rule: Rule, space: Any, loop: Callable[..., int], folder: P
             return _compile_here(rule, space, loop, folder)
         finally:
             _lock.release()
-    helpers.call(compile_known, rule.name, _with_tiny_arrays(space), loop, what=what)
-    return kept_code(folder) or _compile_here(rule, space, loop, folder)
+    helpers.call(compile_known, rule.name, _with_tiny_arrays(space), loop, what=title)
+    return read_code(folder) or _compile_here(rule, space, loop, folder)
 
 
 @contextmanager
@@ -216,7 +217,7 @@ def _compile_here(rule: Rule, space: Any, loop: Callable[..., int], folder: Path
     """Compile in this process and write the machine code to the cache."""
     with _lock, _collector_paused():
         code = _machine_code(rule, space, loop)
-    keep_code(folder, code)
+    write_code(folder, code)
     return code
 
 
@@ -251,16 +252,15 @@ def _signature(rule: Rule, space: Any, loop: Callable[..., int]) -> tuple[Any, .
     from onebit.engine.linking import is_called
     from onebit.engine.references import Reference
 
-    given = _prototype(rule, space, loop)
-    kinds = (numba.typeof(argument) for argument in given)
+    prototype = _prototype(rule, space, loop)
+    kinds = (numba.typeof(argument) for argument in prototype)
     by_reference = is_called(type(space))
-    return tuple(
-        Reference(kind) if one is space and by_reference else kind for one, kind in zip(given, kinds, strict=True)
-    )
+    pairs = zip(prototype, kinds, strict=True)
+    return tuple(Reference(kind) if value is space and by_reference else kind for value, kind in pairs)
 
 
 def _gist(message: str, rule: Rule) -> str:
-    """Return what the author of a rule needs from a compiler error: its cause and the line in their file."""
+    """Return the cause of a compiler error and the line in the rule's file."""
     lines = clean_lines(message)
     cause = next((line for line in lines if _CAUSE.search(line)), lines[0])
     if "unify" in cause and "Choice" in cause:
@@ -309,7 +309,7 @@ class PlainLoop:
 
     def _as_compiled(self, arguments: Sequence[Any]) -> list[Any]:
         """Return the arguments with the types that were compiled for: rows read-only, other arrays writable."""
-        return [_fitted(kind, value) for kind, value in zip(self._kinds, arguments, strict=True)]
+        return [_fit_argument(kind, value) for kind, value in zip(self._kinds, arguments, strict=True)]
 
 
 def _in_folder(function: Callable[..., Any], folder: Path) -> Callable[..., Any]:
@@ -324,7 +324,7 @@ def _in_folder(function: Callable[..., Any], folder: Path) -> Callable[..., Any]
     return FunctionType(code, function.__globals__, function.__name__)
 
 
-def _fitted(kind: type[Any], value: Any) -> Any:
+def _fit_argument(kind: type[Any], value: Any) -> Any:
     if kind in (DenseRows, SparseRows):  # broadcasting makes arrays read-only
         return kind(*(np.broadcast_to(part, part.shape) if isinstance(part, np.ndarray) else part for part in value))
     if isinstance(value, np.ndarray):

@@ -26,43 +26,43 @@ import numpy as np
 from onebit.engine.machine_code import host
 
 
-def reach(functions: Iterable[Callable[..., Any]], beyond: Container[Any] = ()) -> list[types.FunctionType]:
+def find_reachable(functions: Iterable[Callable[..., Any]], beyond: Container[Any] = ()) -> list[types.FunctionType]:
     """Return these functions and all plain functions they use, directly or not, each once.
 
     Functions in `beyond` are left out, and so is what only they use.
     """
-    found: dict[int, types.FunctionType] = {}
+    reached: dict[int, types.FunctionType] = {}
     waiting = [function for function in functions if isinstance(function, types.FunctionType)]
     while waiting:
         function = waiting.pop()
-        if id(function) not in found:
-            found[id(function)] = function
+        if id(function) not in reached:
+            reached[id(function)] = function
             waiting.extend(
                 used for used in _globals_of(function) if isinstance(used, types.FunctionType) and used not in beyond
             )
-    return list(found.values())
+    return list(reached.values())
 
 
 def fingerprint(functions: Iterable[Callable[..., Any]], beyond: Container[Any], *facts: object) -> str:
     """Return a hash of all code that these functions reach, of the constants it uses, and of `facts`."""
     digest = hashlib.sha256(repr(facts).encode())
     parts = []
-    for function in reach(functions, beyond):
+    for function in find_reachable(functions, beyond):
         constants = sorted(
             _describe(used) for used in _globals_of(function) if not isinstance(used, types.FunctionType)
         )
-        name, code = (function.__module__, function.__qualname__), code_in(function.__code__)
+        name, code = (function.__module__, function.__qualname__), describe_code(function.__code__)
         parts.append(repr((*name, code, function.__defaults__, constants)))
     for part in sorted(parts):
         digest.update(part.encode())
     return digest.hexdigest()[:24]
 
 
-def _names(code: types.CodeType) -> Iterator[str]:
+def _names_in(code: types.CodeType) -> Iterator[str]:
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            yield from _names(constant)
+            yield from _names_in(constant)
 
 
 def _globals_of(function: types.FunctionType) -> list[Any]:
@@ -70,7 +70,7 @@ def _globals_of(function: types.FunctionType) -> list[Any]:
 
     For modules other than NumPy, math and Numba, this includes the attributes that the function uses.
     """
-    names = list(_names(function.__code__))
+    names = list(_names_in(function.__code__))
     used = [function.__globals__[name] for name in names if name in function.__globals__]
     for module in [thing for thing in used if isinstance(thing, types.ModuleType)]:
         if module.__name__.split(".")[0] not in ("numpy", "math", "numba"):
@@ -79,18 +79,17 @@ def _globals_of(function: types.FunctionType) -> list[Any]:
     return used + [cell.cell_contents for cell in closed]
 
 
-def code_in(code: types.CodeType) -> tuple[Any, ...]:
+def describe_code(code: types.CodeType) -> tuple[Any, ...]:
     """Return what a code object and the functions nested in it do, independent of where they are defined."""
-    constants = tuple(map(_constant, code.co_consts))
+    constants = tuple(map(_describe_constant, code.co_consts))
     return code.co_code, code.co_names, code.co_varnames, constants
 
 
-def _constant(one: Any) -> Any:
-    if isinstance(one, types.CodeType):
-        return code_in(one)
-    return (
-        sorted(map(repr, one)) if isinstance(one, frozenset) else repr(one)
-    )  # the order of a set differs between processes
+def _describe_constant(constant: Any) -> Any:
+    if isinstance(constant, types.CodeType):
+        return describe_code(constant)
+    # Sorted, since the order of a set differs between processes.
+    return sorted(map(repr, constant)) if isinstance(constant, frozenset) else repr(constant)
 
 
 def _describe(thing: Any) -> str:
@@ -107,7 +106,7 @@ FIRST_KNOWN, FIRST_UNKNOWN = (0, 63), (0, 69)
 _PLAIN = "ONEBIT_PLAIN_NUMBA"  # set to 1 in tests to act as with an unknown version
 
 _SETTINGS = ".numba_config.yaml"  # Numba reads it from the folder in which a process was started
-_OF_OTHER_THINGS = ("NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS", "NUMBA_THREADING_LAYER", "NUMBA_CUDA_")
+_UNRELATED_PREFIXES = ("NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS", "NUMBA_THREADING_LAYER", "NUMBA_CUDA_")
 
 
 def toolchain() -> tuple[object, ...]:
@@ -120,7 +119,7 @@ def _versions() -> tuple[object, ...]:
     import llvmlite
 
     # The modules of the engine, of which some import the compiler, so their code is read without importing them.
-    modules = sorted(found.name for found in iter_modules([str(Path(__file__).parent)]) if not found.ispkg)
+    modules = sorted(module.name for module in iter_modules([str(Path(__file__).parent)]) if not module.ispkg)
     code = [_code_of(f"{__package__}.{name}") for name in modules]
     return sys.version, np.__version__, llvmlite.__version__, numba_version(), code
 
@@ -128,7 +127,7 @@ def _versions() -> tuple[object, ...]:
 def _code_of(name: str) -> Any:
     """Return the code of a module without importing it."""
     loader: Any = getattr(find_spec(name), "loader", None)
-    return code_in(loader.get_code(name))
+    return describe_code(loader.get_code(name))
 
 
 def knows_numba() -> bool:
@@ -144,9 +143,9 @@ def numba_version() -> str:
     package = find_spec("numba")
     path = Path(package.origin or "").with_name("_version.py") if package else None
     text = path.read_text() if path is not None and path.is_file() else ""
-    found = re.search(r'"version": "([^"]+)"', text)
-    if found:
-        return found[1]
+    match = re.search(r'"version": "([^"]+)"', text)
+    if match:
+        return match[1]
     import numba
 
     return str(numba.__version__)
@@ -154,10 +153,10 @@ def numba_version() -> str:
 
 def _settings() -> tuple[object, ...]:
     """Return the settings for Numba in the environment and in its configuration file."""
-    names = (name for name in os.environ if name.startswith("NUMBA_") and not name.startswith(_OF_OTHER_THINGS))
-    said = sorted((name, os.environ[name]) for name in names)
+    names = (name for name in os.environ if name.startswith("NUMBA_") and not name.startswith(_UNRELATED_PREFIXES))
+    settings = sorted((name, os.environ[name]) for name in names)
     file = Path(_SETTINGS)
-    return *said, file.read_text() if file.is_file() else ""
+    return *settings, file.read_text() if file.is_file() else ""
 
 
 def is_switched_off() -> bool:

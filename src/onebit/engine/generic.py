@@ -49,9 +49,9 @@ def surety(params: Any, given: RuleInput, label: int) -> float:
     return float(_of_rule(params, "surety")(params, given, label))
 
 
-def narrowed(params: Any, count: int) -> Any:
+def narrow_params(params: Any, count: int) -> Any:
     """Return the rule's record for this number of candidates."""
-    return _of_rule(params, "narrowed")(params, count)
+    return _of_rule(params, "narrow_params")(params, count)
 
 
 def gather(params: Any, scores: Vector, candidates: Labels, out: Vector) -> None:
@@ -65,7 +65,7 @@ def scatter(params: Any, step: Vector, candidates: Labels, out: Vector) -> None:
 
 
 def follow(params: Any, space: Any, given: RuleInput, step: Vector, scale: float) -> None:
-    """Update what the rule needs beside the weights after W <- scale * W + step (x) x: ||W||^2 or nothing."""
+    """Update ||W||^2 after W <- scale * W + step (x) x, if the rule needs it."""
     _of_rule(params, "follow")(params, space, given, step, scale)
 
 
@@ -77,13 +77,13 @@ def follow_norm(params: Any, space: Any, given: RuleInput, step: Vector, scale: 
     """Update ||W||^2 after a step; now and then sum it afresh."""
     memory = given.memory
     added = added_norm(given.scores, given.scores.shape[0], given.sq_norm, step, scale)
-    memory[NORM] = max(0.0, scale * scale * memory[NORM] + added + moved(space))
+    memory[NORM] = max(0.0, scale * scale * memory[NORM] + added + extra_norm_change(space))
     if memory[LEARNT] % REFRESH == 0.0:
         memory[NORM] = refresh_norm(space, memory[NORM])
 
 
 def added_norm(scores: Vector, heads: int, sq_norm: float, step: Vector, scale: float) -> float:
-    """Return what a step adds to scale^2 ||W||^2."""
+    """Return the amount that a step adds to scale^2 ||W||^2."""
     added = 0.0
     for head in range(heads):
         added += step[head] * (2.0 * scale * scores[head] + sq_norm * step[head])
@@ -121,7 +121,7 @@ RULE_FUNCTIONS: dict[str, Callable[[Rule], Callable[..., Any]]] = {
     **{name: attrgetter(name) for name in ("decide", "learn", "probabilities")},
     "teach": lambda rule: rule.teach or (play_and_see if rule.full_information is True else play_and_learn),
     "surety": lambda rule: rule.surety or margin,
-    "narrowed": attrgetter("narrowed_by.params"),
+    "narrow_params": attrgetter("narrowed_by.params"),
     "gather": attrgetter("narrowed_by.gather"),
     "scatter": attrgetter("narrowed_by.scatter"),
     "follow": lambda rule: follow_norm if rule.keeps_norm else follow_nothing,
@@ -149,9 +149,9 @@ def score(space: Any, rows: Any, row: int, scores: Vector) -> float:
     return float(_of_space(space, "score")(space, rows, row, scores))
 
 
-def hope(space: Any, scores: Vector, candidates: Labels) -> None:
+def write_hopes(space: Any, scores: Vector, candidates: Labels) -> None:
     """Write optimistic values of the classes, in spaces that compute them only for decisions."""
-    _of_space(space, "hope")(space, scores, candidates)
+    _of_space(space, "write_hopes")(space, scores, candidates)
 
 
 def absorb(space: Any, rows: Any, row: int, coefficients: Vector, scale: float) -> None:
@@ -164,11 +164,11 @@ def needs_room(space: Any, rows: Any, row: int) -> bool:
     return bool(_of_space(space, "needs_room")(space, rows, row))
 
 
-def moved(space: Any) -> float:
+def extra_norm_change(space: Any) -> float:
     """Return by how much the last step changed ||W||^2, apart from what the step itself added."""
-    return float(_of_space(space, "moved")(space))
+    return float(_of_space(space, "extra_norm_change")(space))
 
 
-def refresh_norm(space: Any, kept: float) -> float:
-    """Return ||W||^2, summed afresh where that is cheap, else `kept`."""
-    return float(_of_space(space, "refresh_norm")(space, kept))
+def refresh_norm(space: Any, tracked: float) -> float:
+    """Return ||W||^2, summed afresh where that is cheap, else `tracked`."""
+    return float(_of_space(space, "refresh_norm")(space, tracked))

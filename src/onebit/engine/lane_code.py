@@ -14,7 +14,7 @@ from numba.extending import lower_builtin, models, register_model, type_callable
 from onebit.engine import lanes
 from onebit.engine.lanes import LANES
 
-_FUSES, _ANY_ORDER = ("contract",), ("reassoc",)
+_FUSED_FLAGS, _ANY_ORDER_FLAGS = ("contract",), ("reassoc",)
 
 Lowering = Callable[[Any, Any, Any, Any], Any]
 _lowers: Callable[..., Callable[[Lowering], Lowering]] = lower_builtin
@@ -39,11 +39,11 @@ class LanesModel(models.PrimitiveModel):  # type: ignore[misc]
 # The signature of each operation, given the types of its arguments.
 _SIGNATURES: dict[Callable[..., Any], Callable[..., Any]] = {
     lanes.load: lambda array, index: signature(Lanes(array.dtype), array, types.intp),
-    lanes.put: lambda array, index, value: signature(types.none, array, types.intp, Lanes(array.dtype)),
-    lanes.spread: lambda number: signature(Lanes(number), number),
+    lanes.store: lambda array, index, value: signature(types.none, array, types.intp, Lanes(array.dtype)),
+    lanes.broadcast: lambda number: signature(Lanes(number), number),
     lanes.total: lambda value: signature(value.dtype, value),
-    lanes.plus: lambda one, other: signature(one, one, other),
-    lanes.fused: lambda one, other, more: signature(one, one, other, more),
+    lanes.plus: lambda first, second: signature(first, first, second),
+    lanes.fused: lambda first, second, addend: signature(first, first, second, addend),
     lanes.totals: lambda first, second: signature(first.dtype, first, second),
 }
 
@@ -52,35 +52,35 @@ for _function, _types_of in _SIGNATURES.items():
     type_callable(_function)(lambda context, types_of=_types_of: types_of)
 
 
-def _place(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:
+def _vector_pointer(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:
     """Return a pointer to a vector of the array's numbers that begins at an index."""
     vector = ir.VectorType(context.get_value_type(kind.dtype), LANES)
     data = context.make_array(kind)(context, builder, array).data
     return builder.bitcast(builder.gep(data, [index], inbounds=True), vector.as_pointer())
 
 
-def _aligned(kind: Any) -> int:
+def _alignment(kind: Any) -> int:
     """Return the alignment of an array's numbers in bytes, which is less than that of a vector."""
     return int(kind.dtype.bitwidth) // 8
 
 
 @_lowers(lanes.load, types.Array, types.intp)
 def _load(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    return builder.load(_place(context, builder, sig.args[0], *args), align=_aligned(sig.args[0]))
+    return builder.load(_vector_pointer(context, builder, sig.args[0], *args), align=_alignment(sig.args[0]))
 
 
-@_lowers(lanes.put, types.Array, types.intp, Lanes)
+@_lowers(lanes.store, types.Array, types.intp, Lanes)
 def _put(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     array, index, value = args
-    builder.store(value, _place(context, builder, sig.args[0], array, index), align=_aligned(sig.args[0]))
+    builder.store(value, _vector_pointer(context, builder, sig.args[0], array, index), align=_alignment(sig.args[0]))
     return context.get_dummy_value()
 
 
-@_lowers(lanes.spread, types.Float)
+@_lowers(lanes.broadcast, types.Float)
 def _spread(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     nothing = ir.Constant(context.get_value_type(sig.return_type), ir.Undefined)
     first = builder.insert_element(nothing, args[0], ir.Constant(ir.IntType(32), 0))
-    return _chosen(builder, first, nothing, [0] * LANES)
+    return _select_numbers(builder, first, nothing, [0] * LANES)
 
 
 @_lowers(lanes.plus, Lanes, Lanes)
@@ -90,7 +90,7 @@ def _plus(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 @_lowers(lanes.fused, Lanes, Lanes, Lanes)
 def _fused(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    return builder.fadd(builder.fmul(args[0], args[1], flags=_FUSES), args[2], flags=_FUSES)
+    return builder.fadd(builder.fmul(args[0], args[1], flags=_FUSED_FLAGS), args[2], flags=_FUSED_FLAGS)
 
 
 @_lowers(lanes.total, Lanes)
@@ -98,16 +98,15 @@ def _total(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     number = context.get_value_type(sig.return_type)
     name = f"llvm.vector.reduce.fadd.v{LANES}f{sig.return_type.bitwidth}"
     reduce = cgutils.get_or_insert_function(builder.module, ir.FunctionType(number, [number, args[0].type]), name)
-    return builder.call(reduce, [ir.Constant(number, 0.0), args[0]], fastmath=_ANY_ORDER)
+    return builder.call(reduce, [ir.Constant(number, 0.0), args[0]], fastmath=_ANY_ORDER_FLAGS)
 
 
 @_lowers(lanes.totals, UniTuple, UniTuple)
 def _totals(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     """Sum 16 vectors by adding halves of pairs, halving the number of vectors until one is left."""
     vectors = [vector for eight in args for vector in cgutils.unpack_tuple(builder, eight)]
-    found = [
-        [source] * LANES for source in range(LANES)
-    ]  # for each vector, the source vector that each lane belongs to
+    # For each vector, the source vector that each lane belongs to.
+    sources = [[source] * LANES for source in range(LANES)]
     while len(vectors) > 1:
         half = len(vectors) // 2
         low = [
@@ -115,11 +114,11 @@ def _totals(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         ]
         high = [lane + half for lane in low]
         pairs = list(zip(vectors[:half], vectors[half:], strict=True))
-        vectors = [builder.fadd(*(_chosen(builder, *pair, lanes) for lanes in (low, high))) for pair in pairs]
-        found = [[(found[index] + found[index + half])[lane] for lane in low] for index in range(half)]
-    return _chosen(builder, vectors[0], vectors[0], [found[0].index(source) for source in range(LANES)])
+        vectors = [builder.fadd(*(_select_numbers(builder, *pair, lanes) for lanes in (low, high))) for pair in pairs]
+        sources = [[(sources[index] + sources[index + half])[lane] for lane in low] for index in range(half)]
+    return _select_numbers(builder, vectors[0], vectors[0], [sources[0].index(source) for source in range(LANES)])
 
 
-def _chosen(builder: Any, one: Any, other: Any, places: Sequence[int]) -> Any:
+def _select_numbers(builder: Any, first: Any, second: Any, places: Sequence[int]) -> Any:
     """Return a vector of some of the numbers in two vectors."""
-    return builder.shuffle_vector(one, other, ir.Constant(ir.VectorType(ir.IntType(32), LANES), list(places)))
+    return builder.shuffle_vector(first, second, ir.Constant(ir.VectorType(ir.IntType(32), LANES), list(places)))

@@ -25,24 +25,24 @@ def load(array: NDArray[Any], index: int) -> Lanes:
     return array.reshape(-1)[index : index + LANES].copy()
 
 
-def put(array: NDArray[Any], index: int, lanes: Lanes) -> None:
+def store(array: NDArray[Any], index: int, lanes: Lanes) -> None:
     """Write lanes into an array from an index on."""
     array.reshape(-1)[index : index + LANES] = lanes
 
 
-def spread(number: Any) -> Lanes:
+def broadcast(number: Any) -> Lanes:
     """Return the same number in all lanes."""
     return np.full(LANES, number)
 
 
-def plus(one: Lanes, other: Lanes) -> Lanes:
+def plus(first: Lanes, second: Lanes) -> Lanes:
     """Return the sums of two lanes."""
-    return one + other
+    return first + second
 
 
-def fused(one: Lanes, other: Lanes, more: Lanes) -> Lanes:
-    """Return one * other + more, rounded once where the machine can."""
-    return one * other + more
+def fused(first: Lanes, second: Lanes, addend: Lanes) -> Lanes:
+    """Return first * second + addend, rounded once where the machine can."""
+    return first * second + addend
 
 
 def total(lanes: Lanes) -> Any:
@@ -60,4 +60,4 @@ def totals(first: Eight, second: Eight) -> Lanes:
     return sums
 
 
-OPERATIONS = (load, put, spread, plus, fused, total, totals)
+OPERATIONS = (load, store, broadcast, plus, fused, total, totals)

@@ -47,7 +47,7 @@ class PartLibrary(JITCodeLibrary):  # type: ignore[misc]
 
     def add_ir_module(self, ir_module: ir.Module) -> None:
         """Add a lowered module, to be inlined into its callers."""
-        super().add_ir_module(_inlined(ir_module))
+        super().add_ir_module(_mark_inlined(ir_module))
 
     def _finalize_final_module(self) -> None:
         """Mark the library as finished; nothing else is left to do for code that is not executed."""
@@ -73,7 +73,7 @@ class RawPartLibrary(PartLibrary):
 
     def add_ir_module(self, ir_module: ir.Module) -> None:
         """Keep a lowered module as text."""
-        self.text = normalize_ir_text(str(ir_module if self.called else _inlined(ir_module)))
+        self.text = normalize_ir_text(str(ir_module if self.called else _mark_inlined(ir_module)))
 
     def finalize(self) -> None:
         """Mark the library as finished; work starts only when a loop links it in."""
@@ -83,7 +83,7 @@ class RawPartLibrary(PartLibrary):
         """Return the part and all that it reaches, for parts that are optimised by themselves."""
         if self._shared_module is None:
             self._final_module = llvm.parse_assembly(self.text)
-            _take_in(self._final_module, self._linking_libraries)
+            _link_libraries(self._final_module, self._linking_libraries)
         return super()._get_module_for_linking()
 
 
@@ -102,7 +102,7 @@ class LoopLibrary(JITCodeLibrary):  # type: ignore[misc]
 
     def finalize(self) -> None:
         """Link in every part and optimise the whole."""
-        _take_in(self._final_module, self._linking_libraries)
+        _link_libraries(self._final_module, self._linking_libraries)
         self._linking_libraries.clear()
         super().finalize()
 
@@ -117,11 +117,10 @@ class LoopLibrary(JITCodeLibrary):  # type: ignore[misc]
 
     def _finalize_final_module(self) -> None:
         """Generate machine code; raise LoweringError if it would call Python."""
-        asked = [
-            one.name for one in self._final_module.functions if one.is_declaration and one.name.startswith(_OF_PYTHON)
-        ]
-        if asked:
-            raise LoweringError(f"Unsupported: a loop runs without Python, and {asked[0]} would be asked of it")
+        declared = [function.name for function in self._final_module.functions if function.is_declaration]
+        needed = [name for name in declared if name.startswith(_OF_PYTHON)]
+        if needed:
+            raise LoweringError(f"Unsupported: a compiled loop cannot call Python, but this one needs {needed[0]}")
         self.machine_code = self._codegen._tm.emit_object(self._final_module)
         self._finalized = True
 
@@ -131,7 +130,7 @@ class LoopLibrary(JITCodeLibrary):  # type: ignore[misc]
         return 0
 
 
-def _inlined(module: ir.Module) -> ir.Module:
+def _mark_inlined(module: ir.Module) -> ir.Module:
     """Mark the functions of a module as always inlined, and return it."""
     for function in module.functions:
         if not function.is_declaration:
@@ -139,23 +138,23 @@ def _inlined(module: ir.Module) -> ir.Module:
     return module
 
 
-def _take_in(module: Any, libraries: Iterable[Any]) -> None:
+def _link_libraries(module: Any, libraries: Iterable[Any]) -> None:
     """Link everything that libraries reach into a module, callers first.
 
     Callers come first so that functions nobody calls are left out.
     """
-    found: dict[Any, None] = {}
+    linked: dict[Any, None] = {}
     waiting = list(libraries)
     while waiting:
         library = waiting.pop()
-        if library not in found:
-            found[library] = None
+        if library not in linked:
+            linked[library] = None
             if isinstance(library, RawPartLibrary):
-                taken = llvm.parse_assembly(library.text)
-                for function in taken.functions:
+                part = llvm.parse_assembly(library.text)
+                for function in part.functions:
                     if not function.is_declaration and function.linkage == llvm.Linkage.external:
                         function.linkage = "linkonce_odr"  # several modules may define it, identically
-                module.link_in(taken)
+                module.link_in(part)
                 waiting.extend(library._linking_libraries)
             else:
                 module.link_in(library._get_module_for_linking(), preserve=True)
@@ -166,7 +165,7 @@ class PartCompiler(Compiler):  # type: ignore[misc]
 
     def define_pipelines(self) -> Any:
         """Return the compiler passes, and choose the kind of library that the part goes into."""
-        _hand_down_alike()
+        _drop_unused_options()
         codegen, function = self.state.targetctx.codegen(), self.state.func_id.func
         sums = self.state.flags.fastmath
         if sums and not is_called(function):
@@ -183,12 +182,12 @@ class LoopCompiler(Compiler):  # type: ignore[misc]
 
     def define_pipelines(self) -> Any:
         """Return few passes, with the native entry in place of Numba's wrapper, into a loop library."""
-        _hand_down_alike()
+        _drop_unused_options()
         self.state.library = LoopLibrary(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
         return [few_passes(NativeLoweringWithEntry)]
 
 
-def _hand_down_alike() -> None:
+def _drop_unused_options() -> None:
     """Drop caller options that do not affect callees, so that Numba compiles a callee only once."""
     handed_down = ConfigStack().top()
     for option in ("release_gil", "no_cfunc_wrapper", "no_cpython_wrapper"):  # these options do not affect callees

@@ -9,7 +9,7 @@ import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from onebit.engine.arguments import packer, word_of
+from onebit.engine.arguments import make_packer, word_of
 from onebit.errors import OnebitError
 
 ENTRY = "onebit_entry"
@@ -26,27 +26,27 @@ class CompiledLoop:
 
     def __init__(self, code: bytes, title: str, names: Sequence[str], prototype: Sequence[Any]) -> None:
         self.title, self.names, self.prototype = title, names, prototype
-        self._engine = _loaded(code)  # the code is freed with its engine
+        self._engine = _load_object(code)  # the code is freed with its engine
         self.enter = _Entry(self._engine.get_function_address(ENTRY))
-        self.pack: Callable[..., bytes] = packer(names, prototype)
+        self.pack: Callable[..., bytes] = make_packer(names, prototype)
 
     def __call__(self, *arguments: Any) -> int:
         walked: int = self.enter(self.pack(*arguments))
         if walked <= MISFIT:
-            raise OnebitError(_explained(walked, self.title))
+            raise OnebitError(_explain_failure(walked, self.title))
         return walked
 
     def word_of(self, name: str) -> int:
         return word_of(name, self.names, self.prototype)
 
 
-def _explained(answer: int, title: str) -> str:
+def _explain_failure(answer: int, title: str) -> str:
     if answer == MISFIT:
-        return f"the compiled loop of {title} was given an array with another number of axes: this is a bug of onebit"
-    return f"the compiled loop of {title} raised an exception; with NUMBA_DISABLE_JIT=1 it is not compiled, and says which and where"
+        return f"the compiled loop of {title} received an array with a wrong number of axes: this is a bug in onebit"
+    return f"the compiled loop of {title} raised an exception; set NUMBA_DISABLE_JIT=1 to run it uncompiled and see the traceback"
 
 
-def _loaded(code: bytes) -> Any:
+def _load_object(code: bytes) -> Any:
     """Return an LLVM execution engine that has loaded an object file."""
     import llvmlite.binding as llvm
 

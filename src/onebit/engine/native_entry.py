@@ -17,7 +17,7 @@ from numba.core.lowering import Lower
 from numba.core.typed_passes import NativeLowering
 from numba.core.types import Array, BaseTuple  # type: ignore[attr-defined]
 
-from onebit.engine.arguments import AXES, DATA, LENGTHS, STRIDES
+from onebit.engine.arguments import AXIS_COUNT, DATA, LENGTHS, STRIDES
 from onebit.engine.machine_code import ENTRY, FAILED, MISFIT
 from onebit.engine.references import Reference
 
@@ -31,10 +31,10 @@ class LoweringWithEntry(Lower):  # type: ignore[misc]
         module = self.library.create_ir_module(ENTRY)
         entry = ir.Function(module, ir.FunctionType(_WORD, [_WORD.as_pointer()]), ENTRY)
         builder = ir.IRBuilder(entry.append_basic_block())
-        given = _GivenWords(self.context, builder, entry.args[0])
-        with builder.if_then(builder.not_(given.fit(self.fndesc.argtypes)), likely=False):
+        reader = _ArgumentReader(self.context, builder, entry.args[0])
+        with builder.if_then(builder.not_(reader.fit(self.fndesc.argtypes)), likely=False):
             builder.ret(_WORD(MISFIT))
-        arguments = [given.value(kind) for kind in self.fndesc.argtypes]
+        arguments = [reader.value(kind) for kind in self.fndesc.argtypes]
         function = self.context.declare_function(module, self.fndesc)
         status, answer = self.context.call_conv.call_function(
             builder, function, self.fndesc.restype, self.fndesc.argtypes, arguments
@@ -52,19 +52,19 @@ class NativeLoweringWithEntry(NativeLowering):  # type: ignore[misc]
         return LoweringWithEntry
 
 
-class _GivenWords:
+class _ArgumentReader:
     """A reader of argument words, which consumes them one after the other."""
 
     def __init__(self, context: Any, builder: Any, words: Any) -> None:
         self._context, self._builder, self._words = context, builder, words
-        self._taken = 0
+        self._words_read = 0
 
     def fit(self, kinds: Iterable[Any]) -> Any:
         """Return a flag in generated code: whether all arrays have the expected number of axes."""
         fits = ir.IntType(1)(1)
         for index, kind in enumerate(_leaves(kinds)):
             if isinstance(kind, Array):
-                axes = self._builder.load(_field(self._builder, self._record(index), AXES, _INT))
+                axes = self._builder.load(_field(self._builder, self._record(index), AXIS_COUNT, _INT))
                 fits = self._builder.and_(fits, self._builder.icmp_signed("==", axes, _INT(kind.ndim)))
         return fits
 
@@ -95,8 +95,8 @@ class _GivenWords:
                 self._builder.store(self.value(part), where)
 
     def _array(self, kind: Any) -> Any:
-        self._taken += 1
-        return _array_in(self._context, self._builder, kind, self._record(self._taken - 1))
+        self._words_read += 1
+        return _array_in(self._context, self._builder, kind, self._record(self._words_read - 1))
 
     def _write_array(self, kind: Any, place: Any) -> None:
         """Write an array by calling a function that is shared by all arrays of its kind.
@@ -114,15 +114,15 @@ class _GivenWords:
             record, memory = writer.args
             _array_in(self._context, builder, kind, record, builder.bitcast(memory, form))
             builder.ret_void()
-        self._builder.call(writer, [self._record(self._taken), self._builder.bitcast(place, _BYTE.as_pointer())])
-        self._taken += 1
+        self._builder.call(writer, [self._record(self._words_read), self._builder.bitcast(place, _BYTE.as_pointer())])
+        self._words_read += 1
 
     def _record(self, index: int) -> Any:
         return self._builder.inttoptr(self._word(index), _BYTE.as_pointer())
 
     def _next(self) -> Any:
-        self._taken += 1
-        return self._word(self._taken - 1)
+        self._words_read += 1
+        return self._word(self._words_read - 1)
 
     def _word(self, index: int) -> Any:
         return self._builder.load(self._builder.gep(self._words, [_WORD(index)]))

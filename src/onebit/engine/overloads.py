@@ -11,14 +11,14 @@ from typing import Any
 
 from onebit.contract.rule import Rule, rules_by_record
 from onebit.engine import generic
-from onebit.engine.fingerprint import knows_numba, reach
+from onebit.engine.fingerprint import find_reachable, knows_numba
 from onebit.engine.lanes import OPERATIONS
 from onebit.engine.stream import stream
 from onebit.spaces import kernel
 
 # Sums may be taken in any order and use fused multiply-add; more would remove the checks for NaN.
-FAST = {"reassoc", "contract"}
-IN_ORDER = {"contract"}  # for functions that the space's module lists in IN_ORDER
+ANY_ORDER_FLAGS = {"reassoc", "contract"}
+IN_ORDER_FLAGS = {"contract"}  # for functions that the space's module lists in IN_ORDER
 # Nothing in a loop allocates, so reference counting, which takes a seventh of a round, is switched off.
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
 # Options of a part, which Python never calls.
@@ -26,9 +26,9 @@ PART_OPTIONS: dict[str, Any] = {"_nrt": False, "no_cfunc_wrapper": True, "no_cpy
 
 _GENERIC_RULE = tuple(getattr(generic, name) for name in generic.RULE_FUNCTIONS)
 _GENERIC_SPACE = (
-    *(generic.score, generic.hope, generic.absorb),
-    *(generic.needs_room, generic.moved, generic.refresh_norm),
-    *(kernel.squared_length, kernel.dots, kernel.dots_among, kernel.same, kernel.store),
+    *(generic.score, generic.write_hopes, generic.absorb),
+    *(generic.needs_room, generic.extra_norm_change, generic.refresh_norm),
+    *(kernel.squared_length, kernel.write_dots, kernel.write_stored_dots, kernel.is_stored_row, kernel.store_row),
 )
 GENERIC = (*_GENERIC_RULE, *_GENERIC_SPACE)  # dispatched on a type, so not followed when looking for what is used
 
@@ -43,8 +43,8 @@ def rule_functions(rule: Rule, loop: Callable[..., int]) -> list[Callable[..., A
 
 def space_functions(space: type[Any]) -> list[Callable[..., Any]]:
     """Return the functions of a space that a loop calls."""
-    found = (generic.space_function(space, function.__name__) for function in _GENERIC_SPACE)
-    return [function for function in found if function is not None]
+    functions = (generic.space_function(space, function.__name__) for function in _GENERIC_SPACE)
+    return [function for function in functions if function is not None]
 
 
 def announce(rule: Rule, space: type[Any], loop: Callable[..., int]) -> None:
@@ -54,7 +54,7 @@ def announce(rule: Rule, space: type[Any], loop: Callable[..., int]) -> None:
     parts: dict[str, Any] = {"error_model": OPTIONS["error_model"]}
     beyond: tuple[Any, ...] = GENERIC
     if knows_numba():
-        from onebit.engine import lane_code  # noqa: F401 -- which tells Numba of lanes
+        from onebit.engine import lane_code  # noqa: F401 -- registers lanes with Numba
         from onebit.engine.linking import PartCompiler
 
         parts, beyond = {**PART_OPTIONS, "pipeline_class": PartCompiler}, (*GENERIC, *OPERATIONS)
@@ -62,10 +62,10 @@ def announce(rule: Rule, space: type[Any], loop: Callable[..., int]) -> None:
         for of_rule in _GENERIC_RULE:
             overload(of_rule, strict=False, jit_options=parts)(_rule_resolver(of_rule))
         for of_space in _GENERIC_SPACE:
-            for sums in (FAST, IN_ORDER):
-                resolver = _space_resolver(of_space, in_order=sums is IN_ORDER)
+            for sums in (ANY_ORDER_FLAGS, IN_ORDER_FLAGS):
+                resolver = _space_resolver(of_space, in_order=sums is IN_ORDER_FLAGS)
                 overload(of_space, strict=False, jit_options={**parts, "fastmath": sums})(resolver)
-    for function in reach([loop, *rule_functions(rule, loop), *space_functions(space)], beyond):
+    for function in find_reachable([loop, *rule_functions(rule, loop), *space_functions(space)], beyond):
         if function not in _announced and function is not loop:
             _announced.add(function)
             register_jitable(**parts)(function)
@@ -83,9 +83,9 @@ def _space_resolver(function: Callable[..., Any], in_order: bool) -> Callable[..
     return resolve
 
 
-def orders(space: type[Any]) -> tuple[object, ...]:
+def describe_sum_orders(space: type[Any]) -> tuple[object, ...]:
     """Return the order in which the sums of a space are taken, for a fingerprint."""
-    return sorted(FAST), sorted(IN_ORDER), summed_in_order(space)
+    return sorted(ANY_ORDER_FLAGS), sorted(IN_ORDER_FLAGS), summed_in_order(space)
 
 
 def summed_in_order(space: type[Any]) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from onebit.errors import clean_lines
 
 LOG = logging.getLogger("onebit.engine")
 
-LONGEST_S = 600.0
+TIME_LIMIT_S = 600.0
 
 
 def cores() -> int:
@@ -52,15 +52,15 @@ class CompilingProcesses:
         too.
         """
         try:
-            why = self._run(pickle.dumps((function, arguments)))
+            reason = self._run(pickle.dumps((function, arguments)))
         except subprocess.TimeoutExpired:
-            why = f"it took longer than {LONGEST_S:.0f} s"
+            reason = f"it took longer than {TIME_LIMIT_S:.0f} s"
         except OSError as error:  # too many processes or open files
-            why = error.strerror or str(error)
-        if why and not self.is_closed:
-            text = "%s could not be compiled in another process, and is in this one: %s"
-            LOG.warning(text, what, why, extra={"event": "compiling-failed"})
-        return not why
+            reason = error.strerror or str(error)
+        if reason and not self.is_closed:
+            text = "%s could not be compiled in another process, so it is compiled in this one: %s"
+            LOG.warning(text, what, reason, extra={"event": "compiling-failed"})
+        return not reason
 
     def close(self) -> None:
         """Kill all processes, and start no others."""
@@ -84,7 +84,7 @@ class CompilingProcesses:
             self._running.add(process)
         with process:  # waits for the process and closes its pipes
             try:
-                _, errors = process.communicate(call, LONGEST_S)
+                _, errors = process.communicate(call, TIME_LIMIT_S)
             finally:
                 with self._lock:
                     self._kill(process)

@@ -60,10 +60,10 @@ class Schedule(NamedTuple):
         """Stream numbers of all rounds, in ascending order."""
         return np.concatenate([self.part.waiting, np.arange(self.part.first, self.part.first + self.rounds)])
 
-    def number(self, here: int) -> int:
+    def number(self, position: int) -> int:
         """Return the stream number of a round."""
         waiting = self.part.waiting
-        return int(waiting[here]) if here < len(waiting) else self.offset + here
+        return int(waiting[position]) if position < len(waiting) else self.offset + position
 
     @property
     def steps(self) -> int:
@@ -107,7 +107,7 @@ class Schedule(NamedTuple):
         return self.part.heard if len(self.events) else self.numbers
 
 
-def events_of(
+def list_events(
     answers: NDArray[np.int64], numbers: NDArray[np.int64] | None = None, waiting: int = 0
 ) -> NDArray[np.int64]:
     """Return the events of a stream whose feedback may come late or never.
@@ -124,10 +124,10 @@ def events_of(
     """
     rounds = np.arange(len(answers))
     numbers = rounds if numbers is None else numbers
-    decided = rounds[waiting:]
+    decisions = rounds[waiting:]
     at_once = answers[waiting:] == numbers[waiting:]
     late = np.flatnonzero((answers > numbers) & (answers <= numbers[-1]))
-    events = np.concatenate([decided * EVENT + np.where(at_once, DECIDE | LEARN, DECIDE), late * EVENT + LEARN])
+    events = np.concatenate([decisions * EVENT + np.where(at_once, DECIDE | LEARN, DECIDE), late * EVENT + LEARN])
     # Late feedback follows the decision made at that time; otherwise in the order of rounds.
     times = np.concatenate([2 * numbers[waiting:], 2 * answers[late] + 1])
     # Immediate feedback belongs to the decision, so late feedback from earlier rounds follows it.

@@ -21,15 +21,15 @@ from onebit.engine.generic import (
     decide,
     follow,
     gather,
-    hope,
     learn,
-    narrowed,
+    narrow_params,
     needs_room,
     probabilities,
     scatter,
     score,
     surety,
     teach,
+    write_hopes,
 )
 
 # Flags for what the loop does with a row; they can be added.
@@ -124,16 +124,16 @@ def stream(  # noqa: PLR0917 -- called past Numba's dispatcher, for which flat a
     scores, step, out, work = buffers[SCORES], buffers[STEP], buffers[PROBABILITIES], buffers[WORK:CANDIDATES_SCORES]
     row = start % total_rows
     played_wrong, greedy_wrong, mark = tally.mistakes[0], tally.mistakes[1], tally.mistakes[2]
-    ended, what = stop, mode
+    ended, flags = stop, mode
     longest = LONGEST_STEP_32 if space.weights.itemsize == 4 else LONGEST_STEP_64
     few_scores, few_steps, everything = buffers[CANDIDATES_SCORES], buffers[CANDIDATES_STEP], among[:0]
-    some, raw, trust, limit = among.shape[0] > 0, np.nan, np.nan, np.nan
-    special = some or rewards.shape[0] > 0 or corrections > 0.0 or mode & CALIBRATE != 0
+    has_candidates, raw, trust, limit = among.shape[0] > 0, np.nan, np.nan, np.nan
+    special = has_candidates or rewards.shape[0] > 0 or corrections > 0.0 or mode & CALIBRATE != 0
     for position in range(start, stop):
         now = position
         if events.shape[0] > 0:
             now = events[position] // EVENT
-            what = (mode & ~(DECIDE | LEARN)) | (events[position] % EVENT)
+            flags = (mode & ~(DECIDE | LEARN)) | (events[position] % EVENT)
         if order.shape[0] > 0:
             row = order[now]
         if needs_room(space, rows, row):
@@ -148,44 +148,46 @@ def stream(  # noqa: PLR0917 -- called past Numba's dispatcher, for which flat a
         candidates = among
         complete = True
         count = params.classes
-        seen = scores
-        moved = step
-        if some:
+        rule_scores = scores
+        rule_step = step
+        if has_candidates:
             candidates = among[among[now] >> 1 : among[now + 1] >> 1]
             complete = among[now] & 1 == 1
             count = candidates.shape[0]
-            seen = few_scores
-            moved = few_steps
-        if what & DECIDE:
-            hope(space, scores, candidates)
-        if some:
-            gather(params, scores, candidates, seen)
+            rule_scores = few_scores
+            rule_step = few_steps
+        if flags & DECIDE:
+            write_hopes(space, scores, candidates)
+        if has_candidates:
+            gather(params, scores, candidates, rule_scores)
 
-        if what & DECIDE:
-            playing = narrowed(params, count)
-            given = RuleInput(memory, seen, sq_norm, Draws(key, identity, DECIDING), work, 0.0, candidates, complete)
+        if flags & DECIDE:
+            playing = narrow_params(params, count)
+            given = RuleInput(
+                memory, rule_scores, sq_norm, Draws(key, identity, DECIDING), work, 0.0, candidates, complete
+            )
             if count > 1:
                 choice = decide(playing, given)
             else:
                 choice = Choice(0, 0, 1.0, 0.0, 0.0)
-            if floor > 0.0 or what & MEASURE:
+            if floor > 0.0 or flags & MEASURE:
                 measure(playing, given, count, out, floor)
             if floor > 0.0:
                 any_label = Draws(key, identity, FLOORING)
                 place = explored_label(choice.label, count, floor, any_label)
                 choice = Choice(place, choice.greedy, out[place], choice.note, choice.second_note)
             label, greedy = choice.label, choice.greedy
-            if some:
+            if has_candidates:
                 label, greedy = candidates[label], candidates[greedy]
-            if what & CALIBRATE:
+            if flags & CALIBRATE:
                 judging = given
                 judged = choice.label
                 rivals = count
-                if some and not complete:  # the right class may be none of the candidates
+                if has_candidates and not complete:  # the right class may be none of the candidates
                     judging = RuleInput(memory, scores, sq_norm, given.draws, work, 0.0, everything, complete)
                     judged = label
                     rivals = params.classes
-                raw = surety(narrowed(params, rivals), judging, judged)
+                raw = surety(narrow_params(params, rivals), judging, judged)
                 trust = confidence(calibration, raw)
                 limit = min(1.0, threshold(calibration, risk)) if risk == risk else sure  # noqa: PLR0124 -- unless NaN
             if kept.shape[0] > 0:
@@ -198,15 +200,15 @@ def stream(  # noqa: PLR0917 -- called past Numba's dispatcher, for which flat a
                 columns[RULE_PROPENSITY] = choice.propensity
                 columns[NOTE] = choice.note
                 columns[SECOND_NOTE] = choice.second_note
-            if what & MEASURE:
+            if flags & MEASURE:
                 columns = kept[now]
                 columns[PROPENSITY] = out[choice.label]
                 for column in range(CHOICE_COLUMNS, kept.shape[1]):
-                    columns[column] = 0.0 if some else out[column - CHOICE_COLUMNS]
-                if some and kept.shape[1] > CHOICE_COLUMNS:
+                    columns[column] = 0.0 if has_candidates else out[column - CHOICE_COLUMNS]
+                if has_candidates and kept.shape[1] > CHOICE_COLUMNS:
                     for place in range(count):
                         columns[CHOICE_COLUMNS + candidates[place]] = out[place]
-            if what & COUNT:
+            if flags & COUNT:
                 if rewards.shape[0] > 0:  # a label is wrong if its reward is below the best, which several may share
                     best = rewards[row, labels[now]]
                     played_wrong += rewards[row, label] < best
@@ -228,16 +230,16 @@ def stream(  # noqa: PLR0917 -- called past Numba's dispatcher, for which flat a
             propensity, note, second_note = columns[RULE_PROPENSITY], columns[NOTE], columns[SECOND_NOTE]
             raw, trust, limit = columns[RAW], columns[CONFIDENCE], columns[THRESHOLD]
             choice = Choice(label, greedy, propensity, note, second_note)
-            if some:
+            if has_candidates:
                 label_place, greedy_place = place_of(candidates, label), place_of(candidates, greedy)
                 choice = Choice(label_place, greedy_place, propensity, note, second_note)
 
-        if what & LEARN:
-            told = labels[now]
-            right = told == label
+        if flags & LEARN:
+            revealed = labels[now]
+            right = revealed == label
             reward = 1.0 if right else 0.0
-            if not right and not what & REVEALED:
-                told = -1
+            if not right and not flags & REVEALED:
+                revealed = -1
             if special:  # not just right or wrong about one of all classes
                 if corrections > 0.0 and not right:
                     wrong = rewards.shape[0] == 0 or rewards[row, label] < rewards[row, labels[now]]
@@ -246,28 +248,28 @@ def stream(  # noqa: PLR0917 -- called past Numba's dispatcher, for which flat a
                         break
                 if rewards.shape[0] > 0:
                     reward = rewards[row, label] if rewards.shape[1] > 1 else rewards[now, 0]
-                    if not what & REVEALED:
+                    if not flags & REVEALED:
                         bit = 0.0 < reward < 1.0 and uniform(Draws(key, identity, REWARDING), 0) < reward
-                        told = label if bit or reward >= 1.0 else -1
-                if what & CALIBRATE and raw == raw:  # noqa: PLR0124 -- unless it is NaN
+                        revealed = label if bit or reward >= 1.0 else -1
+                if flags & CALIBRATE and raw == raw:  # noqa: PLR0124 -- unless it is NaN
                     count_answer(calibration, raw, trust, limit, reward)
-                if some and (not complete or count == 1) and what & OVER_ALL:
+                if has_candidates and (not complete or count == 1) and flags & OVER_ALL:
                     candidates = everything
                     complete = True
                     count = params.classes
-                    seen = scores
-                    moved = step
+                    rule_scores = scores
+                    rule_step = step
                     choice = Choice(label, greedy, choice.propensity, choice.note, choice.second_note)
-                elif some and told >= 0:
-                    told = place_of(candidates, told)
-            if sq_norm > 0.0 and (count > 1 or what & ALONE):  # nothing can be learnt from x = 0
-                learning = narrowed(params, count)
+                elif has_candidates and revealed >= 0:
+                    revealed = place_of(candidates, revealed)
+            if sq_norm > 0.0 and (count > 1 or flags & ALONE):  # nothing can be learnt from x = 0
+                learning = narrow_params(params, count)
                 draws = Draws(key, identity, LEARNING)
-                given = RuleInput(memory, seen, sq_norm, draws, work, reward, candidates, complete)
-                scale = learn(learning, given, choice, told, moved)
+                given = RuleInput(memory, rule_scores, sq_norm, draws, work, reward, candidates, complete)
+                scale = learn(learning, given, choice, revealed, rule_step)
                 if candidates.shape[0] > 0:
-                    scatter(params, moved, candidates, step)
-                if not bearable(step, step.shape[0], sq_norm, choice.propensity, longest):
+                    scatter(params, rule_step, candidates, step)
+                if not is_bearable(step, step.shape[0], sq_norm, choice.propensity, longest):
                     ended = position
                     break
                 memory[LEARNT] += 1.0
@@ -322,11 +324,11 @@ def lessons(  # noqa: PLR0917 -- as above
         sq_norm = score(space, rows, row, scores)
         if not sq_norm <= largest_norm:  # also refused if NaN
             return row
-        label, candidates, count, seen, moved = labels[row], among, params.classes, scores, step
+        label, candidates, count, rule_scores, rule_step = labels[row], among, params.classes, scores, step
         if among.shape[0] > 0:
             candidates = among[among[row] >> 1 : among[row + 1] >> 1]
-            count, seen, moved = candidates.shape[0], buffers[CANDIDATES_SCORES], buffers[CANDIDATES_STEP]
-            gather(params, scores, candidates, seen)
+            count, rule_scores, rule_step = candidates.shape[0], buffers[CANDIDATES_SCORES], buffers[CANDIDATES_STEP]
+            gather(params, scores, candidates, rule_scores)
             label = place_of(candidates, label)
         if kept.shape[0] > 0 and kept[row, RAW] == kept[row, RAW]:
             reward = 1.0 if labels[row] == kept[row, LABEL] else 0.0
@@ -334,11 +336,11 @@ def lessons(  # noqa: PLR0917 -- as above
         if sq_norm > 0.0 and count > 1:
             identity = ids[row] if ids.shape[0] > 0 else first_id + np.uint64(row)
             draws = Draws(key, identity, purpose)
-            given = RuleInput(memory, seen, sq_norm, draws, work, 1.0, candidates, True)
-            scale = teach(narrowed(params, count), given, label, moved)
+            given = RuleInput(memory, rule_scores, sq_norm, draws, work, 1.0, candidates, True)
+            scale = teach(narrow_params(params, count), given, label, rule_step)
             if candidates.shape[0] > 0:
-                scatter(params, moved, candidates, step)
-            if not bearable(step, step.shape[0], sq_norm, 1.0, longest):
+                scatter(params, rule_step, candidates, step)
+            if not is_bearable(step, step.shape[0], sq_norm, 1.0, longest):
                 return row
             if kept.shape[0] > 0:
                 memory[LEARNT] += 1.0
@@ -348,7 +350,7 @@ def lessons(  # noqa: PLR0917 -- as above
     return int(labels.shape[0])
 
 
-def bearable(step: Vector, heads: int, sq_norm: float, propensity: float, longest: float) -> bool:
+def is_bearable(step: Vector, heads: int, sq_norm: float, propensity: float, longest: float) -> bool:
     """Return True if weights can take a step: it is finite and within the range of their dtype.
 
     `longest` is the limit of its squared length. Only an extreme row or probability can lead to a step that is too

@@ -27,7 +27,7 @@ from onebit.engine.schedule import NOTHING
 from onebit.errors import InputError, OnebitError, OnebitWarning, OutOfMemoryError, brief
 from onebit.features.features import Features
 from onebit.features.rows import Rows, convert_rows, count_filled_cells, squared_lengths
-from onebit.spaces.choose import MOST_BYTES, SLACK, Arrays, Blueprint, Form, KernelChoice, Routing, SpaceChoice
+from onebit.spaces.choose import LENGTH_SLACK, MOST_BYTES, Arrays, Blueprint, Form, KernelChoice, Routing, SpaceChoice
 from onebit.spaces.dense import DenseRows
 from onebit.spaces.layout import refuse_unlike
 from onebit.spaces.sparse import SparseRows
@@ -122,7 +122,7 @@ class Model:
         params, memory = self.rule.settle(self.classes + 1, self.parameters)
         if len(memory) != len(self.memory):
             raise InputError(f"no class can be added: the memory of {self.rule.title} depends on their number")
-        self.params = params if self.space is None else self.space_choice.settled(params, self.space)
+        self.params = params if self.space is None else self.space_choice.complete_params(params, self.space)
         self.classes += 1
         if self.space is not None:
             blueprint = self._blueprint(self.room)
@@ -158,7 +158,7 @@ class Model:
         current_size = sum(part.nbytes for part in self.space if isinstance(part, np.ndarray))
         require_memory(2 * current_size, "storing more rows", "set max_support")
         try:
-            self._set_space(self.space.roomier(rows))
+            self._set_space(self.space.with_more_room(rows))
         except MemoryError:
             raise InputError("not enough memory to store more rows: set max_support") from None
         return True
@@ -176,11 +176,11 @@ class Model:
         """Create the space, from saved arrays if given."""
         try:
             space = blueprint.make()
-            self._set_space(space if arrays is None else space.loaded(arrays))
+            self._set_space(space if arrays is None else space.load_arrays(arrays))
         except MemoryError:
             columns = max(1, self.features.columns)
             raise OutOfMemoryError(f"not enough memory for {self.heads} x {columns} weights") from None
-        self.params = self.space_choice.settled(self.params, self.space)
+        self.params = self.space_choice.complete_params(self.params, self.space)
         self._allocate_buffers(blueprint.layout.width)
 
     def _set_space(self, space: Any) -> None:
@@ -261,7 +261,7 @@ class Model:
         memory, calibration = self.memory.copy(), self.calibration.copy()
         space, form, routing = self.space, self.features.space, self.routing
         # A single row is refused before any weight has changed, so no copy is needed.
-        before = space.kept_of(self.fit_rows(rows)) if rows.height > 1 else None
+        before = space.copy_state(self.fit_rows(rows)) if rows.height > 1 else None
         try:
             yield
         except OnebitError:
@@ -270,10 +270,10 @@ class Model:
             if form != self.features.space:
                 self.features.space = form
                 self._set_space(space)
-                self.params = self.space_choice.settled(self.params, space)
+                self.params = self.space_choice.complete_params(self.params, space)
                 self._allocate_buffers(self._blueprint().layout.width)
             if before is not None:
-                self._set_space(self.space.restored(before))
+                self._set_space(self.space.restore_state(before))
             raise
 
     def _refuse_long(self, rows: Rows) -> None:
@@ -289,7 +289,7 @@ class Model:
         sq_norm = float(squared_lengths(rows)[row])
         return (
             self.features.describe_not_finite(rows, row)
-            or self.space_choice.too_long(sq_norm, self.largest, self.limit)
+            or self.space_choice.explain_too_long(sq_norm, self.largest, self.limit)
             or self.features.explain_overflow(sq_norm)
         )
 
@@ -340,7 +340,7 @@ class Model:
 
 def largest_sq_norm(rule: Rule, params: Any) -> float:
     """Return the largest squared length that a row may have."""
-    largest = float("inf") if rule.largest_norm is None else rule.largest_norm(params) * SLACK
+    largest = float("inf") if rule.largest_norm is None else rule.largest_norm(params) * LENGTH_SLACK
     return min(largest, sys.float_info.max)
 
 

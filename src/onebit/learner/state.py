@@ -20,8 +20,8 @@ from onebit.learner.ledger import COUNTS
 from onebit.learner.model_file import FORMAT, Arrays, platform_info
 from onebit.learner.runtime import Runtime
 from onebit.rules import chosen_rules, rule_named
-from onebit.spaces.choose import ROWS, KernelChoice, Routing
-from onebit.spaces.layout import ANY, MOST_COUNTED, NUMBERS, ArraySpec, refuse_unlike
+from onebit.spaces.choose import ROWS_TO_SETTLE, KernelChoice, Routing
+from onebit.spaces.layout import ANY, LARGEST_COUNT, ArraySpec, refuse_unlike
 from onebit.version import VERSION, is_version
 
 # Options are at the top level of a manifest, except for those of the kernel and of the features, which have objects of
@@ -35,8 +35,8 @@ TOP_LEVEL_OPTIONS = [
 _JSON = ArraySpec((ANY,), np.uint8)
 # The arrays that do not belong to the space.
 STATE_ARRAYS = {
-    "memory": ArraySpec((ANY,), NUMBERS),
-    "calibration": ArraySpec((calibration.NUMBERS,), NUMBERS),
+    "memory": ArraySpec((ANY,), np.float64),
+    "calibration": ArraySpec((calibration.NUMBERS,), np.float64),
     "learnt_numbers": ArraySpec((ANY,), np.int64, 0),
     "learnt_strings": _JSON,
     "vocabulary": _JSON,
@@ -170,9 +170,9 @@ def _read_routing(manifest: dict[str, Any]) -> Routing | None:
     routing, features = Routing(**manifest["routing"]), manifest["features"]
     if features["named"] is not False or features["space"] is None:
         raise InputError("the manifest has the field 'routing', but its features are named or of unknown form")
-    if not (routing.rows <= ROWS and routing.filled <= routing.rows * features["size"]):
+    if not (routing.rows <= ROWS_TO_SETTLE and routing.filled <= routing.rows * features["size"]):
         raise InputError(
-            f"the field 'routing' of the manifest is {brief(manifest['routing'])}, but must have at most {ROWS} rows "
+            f"the field 'routing' of the manifest is {brief(manifest['routing'])}, but must have at most {ROWS_TO_SETTLE} rows "
             f"with at most {features['size']} filled cells each"
         )
     return routing
@@ -190,8 +190,8 @@ def _read_retired(manifest: dict[str, Any], classes: int) -> frozenset[int]:
 
 def _check_memory(memory: NDArray[np.float64], rule: Rule, size: int) -> NDArray[np.float64]:
     """Return a validated copy of the rule's memory."""
-    refuse_unlike({"memory": memory}, {"memory": ArraySpec((size,), NUMBERS)})
-    _refuse_count(memory, LEARNT, float(MOST_COUNTED))
+    refuse_unlike({"memory": memory}, {"memory": ArraySpec((size,), np.float64)})
+    _refuse_count(memory, LEARNT, float(LARGEST_COUNT))
     if memory[NORM] < 0.0:
         raise InputError(
             f"the array 'memory' has {memory[NORM]} at index {NORM}, but a squared length is never negative"

@@ -28,7 +28,7 @@ from onebit.service.requests import (
 )
 from onebit.service.requests import ClassName as ShownClass
 from onebit.service.store.rows import Expected, parse_detail
-from onebit.spaces.choose import ROWS
+from onebit.spaces.choose import ROWS_TO_SETTLE
 from onebit.version import VERSION
 
 MAX_WEIGHTS = 2**26  # heads (one per class or pair of classes) times columns
@@ -352,9 +352,10 @@ def warm(learner: Learner, inputs: Inputs) -> None:
     _decide_and_learn(copy, rows)
     routing = copy.runtime.model.routing
     if routing is not None and routing.may_move(inputs.columns):
-        empty = np.zeros((ROWS, inputs.columns))
+        empty = np.zeros((ROWS_TO_SETTLE, inputs.columns))
         empty[:, 0] = 1.0
-        copy.teach(empty, [copy.classes[0]] * ROWS)  # nearly empty rows make it switch to members for sparse data
+        # Nearly empty rows make it switch to members for sparse data.
+        copy.teach(empty, [copy.classes[0]] * ROWS_TO_SETTLE)
         _decide_and_learn(copy, rows)
 
 

@@ -36,13 +36,13 @@ from onebit.spaces.kernels import LINEAR, RATIONAL, Kernel
 from onebit.spaces.layout import SpaceLayout
 from onebit.spaces.sparse import Sparse
 
-SLACK = 1.0 + 1e-5  # tolerance: the norm of a row scaled to the limit is rounded
+LENGTH_SLACK = 1.0 + 1e-5  # tolerance: the norm of a row scaled to the limit is rounded
 USUAL_SUPPORT = 2000  # default budget of a rule that stores a row in nearly every round
 MOST_SUPPORT = 2**31
 FITTING_WITH_BALL = 10**4  # lower, since projecting onto a ball takes factorisations
 LARGEST_MATRICES = 10**7  # limit of numbers in the matrices if full ones are requested
 
-ROWS = 4  # rows learnt before the form is settled
+ROWS_TO_SETTLE = 4  # rows learnt before the form is settled
 FILLED = 0.1  # rows with at least this share of nonzero cells are treated as dense, others as sparse
 MOST_DENSE = 5_000  # columns; sparse rows with more stay sparse
 LEAST_SPARSE = 200  # columns; dense rows with fewer stay dense
@@ -52,7 +52,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 class Form(NamedTuple):
-    """What a space must know about the rows that it will see."""
+    """The form of the rows that a space will see."""
 
     dense: bool
     columns: int
@@ -89,15 +89,15 @@ class SpaceChoice:
         kind = Dense if form.dense else Sparse
         return Blueprint.of(kind, heads, form.columns, self.bias, form.dtype)
 
-    def settled(self, params: Any, space: Any) -> Any:
-        """Return the rule's record, completed with what is known once there is a space."""
+    def complete_params(self, params: Any, space: Any) -> Any:
+        """Return the rule's record, completed with what the space determines."""
         return params
 
     def sq_norms(self, sq_norms: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the squared lengths of rows (bias included) as the space measures them."""
         return sq_norms
 
-    def too_long(self, sq_norm: float, largest: float, limit: float) -> str | None:
+    def explain_too_long(self, sq_norm: float, largest: float, limit: float) -> str | None:
         """Return an error message if a row is longer than the rule allows, else None.
 
         `sq_norm` is its squared length without the bias.
@@ -108,7 +108,7 @@ class SpaceChoice:
 
     @property
     def slack(self) -> float:
-        """What the bias feature adds to the allowed squared length of a row, as rules do not count it."""
+        """The amount that the bias adds to the allowed squared length of a row, as rules do not count it."""
         return float(self.bias)
 
 
@@ -127,22 +127,22 @@ class CovarianceChoice(SpaceChoice):
         size = form.columns + self.bias
         numbers = (heads * size) ** 2 if order.joint else size * size * (1 if order.shared else heads)
         if wanted == Covariance.FULL and (not form.dense or numbers > LARGEST_MATRICES):
-            why = (
-                f"{numbers:,} numbers, and {LARGEST_MATRICES:,} are the most"
+            needs = (
+                f"{numbers:,} numbers, but at most {LARGEST_MATRICES:,} are allowed"
                 if form.dense
-                else "dense rows, and these are sparse"
+                else "dense rows, but these are sparse"
             )
             raise InputError(
-                f"matrix='full' would need {why}: say 'diagonal', or 'fit' for full where it is small enough"
+                f"matrix='full' would need {needs}: use 'diagonal', or 'fit' for full matrices where they are small enough"
             )
         if wanted == Covariance.FULL and (order.root or (order.radius < np.inf and not order.joint)):
-            raise InputError(f"{self.rule.title} asks for a root or a ball, which a full matrix does not have")
+            raise InputError(f"{self.rule.title} needs a root or a ball, which a full matrix does not support")
         fitting = FITTING_WITH_BALL if order.radius < np.inf else FITTING_MATRICES
         if wanted == Covariance.FULL or (wanted == Covariance.FIT and form.dense and numbers <= fitting):
             return JointDense if order.joint else FullDense
         return DiagonalDense if form.dense else DiagonalSparse
 
-    def settled(self, params: Any, space: Any) -> Any:
+    def complete_params(self, params: Any, space: Any) -> Any:
         """Record whether the matrix is full; this does not change when classes are added."""
         whole = isinstance(space, FullDense | JointDense)
         return params._replace(matrix=int(Covariance.FULL if whole else Covariance.DIAGONAL))
@@ -161,16 +161,16 @@ class KernelChoice(SpaceChoice):
         Raise InputError if an rbf kernel without gamma is used with named features.
         """
         if self.text == "rbf" and form.named:
-            raise InputError("named features grow in number, so rbf needs its gamma: kernel='rbf:0.5'")
+            raise InputError("the number of named features can grow, so rbf needs an explicit gamma: kernel='rbf:0.5'")
         # The gamma of an rbf may depend on the number of features, which is known now.
         plan = self.plan._replace(kernel=Kernel.read(self.text, form.columns))
         kind = KernelDense if form.dense else KernelSparse
         return Blueprint.of(kind, heads, form.columns, self.bias, form.dtype, plan)
 
     def sq_norms(self, sq_norms: NDArray[np.float64]) -> NDArray[np.float64]:
-        return self.plan.kernel.selves(sq_norms)
+        return self.plan.kernel.self_values(sq_norms)
 
-    def too_long(self, sq_norm: float, largest: float, limit: float) -> str | None:
+    def explain_too_long(self, sq_norm: float, largest: float, limit: float) -> str | None:
         own = float(self.sq_norms(np.array([sq_norm + self.bias]))[0])
         if np.isnan(own):
             return (
@@ -180,13 +180,13 @@ class KernelChoice(SpaceChoice):
         if own > limit:
             return (
                 f"x has length {np.sqrt(own):g} in the space of the kernel, but this learner takes at most "
-                f"{np.sqrt(largest / SLACK):g}"
+                f"{np.sqrt(largest / LENGTH_SLACK):g}"
             )
         return None
 
     @property
     def slack(self) -> float:
-        """What the bias adds to the allowed squared length: 0 for nonlinear kernels, which absorb it."""
+        """The amount that the bias adds to the allowed squared length; 0 for nonlinear kernels."""
         return float(self.bias) if self.plan.kernel.code == LINEAR else 0.0
 
 
@@ -208,16 +208,16 @@ def choose(rule: Rule, options: Options) -> SpaceChoice:
         raise InputError(f"{rule.title} has a constant feature in every view, and takes no bias")
     if kernel is None:
         if max_support != DEFAULT_SUPPORT:
-            raise InputError("max_support is for a kernel: give kernel as well")
+            raise InputError("max_support needs a kernel: give `kernel` as well")
         if rule.composite:
             return CompositeChoice(rule, bias, seed)
         return (SpaceChoice if rule.second_order is None else CovarianceChoice)(rule, bias, seed)
     if rule.second_order is not None or rule.composite:
         raise InputError(f"{rule.title} keeps a covariance of features, and takes no kernel")
-    read = Kernel.read(kernel)
-    if read.code == RATIONAL and bias:
+    parsed = Kernel.read(kernel)
+    if parsed.code == RATIONAL and bias:
         raise InputError("the rational kernel has a constant part already, and takes no bias")
-    plan = Plan(read, _budget(rule, max_support), rule.keeps_norm)
+    plan = Plan(parsed, _budget(rule, max_support), rule.keeps_norm)
     return KernelChoice(rule, bias, seed, kernel, plan)
 
 
@@ -237,7 +237,7 @@ def _budget(rule: Rule, max_support: object) -> int:
 # --- dense or sparse -----------------------------------------------------------------------------------------------------
 
 
-def form_for(came: str, share: float, columns: int) -> str:
+def form_for(original: str, share: float, columns: int) -> str:
     """Return the form in which rows are treated, given the form in which they came and their fill rate.
 
     `share` is the share of nonzero cells.
@@ -245,7 +245,7 @@ def form_for(came: str, share: float, columns: int) -> str:
     >>> form_for("sparse", 0.6, 36), form_for("dense", 0.01, 10_000), form_for("dense", 0.01, 64)
     ('dense', 'sparse', 'dense')
     """
-    if came == "sparse":
+    if original == "sparse":
         return "dense" if share >= FILLED and columns <= MOST_DENSE else "sparse"
     return "sparse" if share < FILLED and columns >= LEAST_SPARSE else "dense"
 
@@ -260,7 +260,7 @@ class Routing(NamedTuple):
     @property
     def is_open(self) -> bool:
         """True while rows are still counted."""
-        return self.rows < ROWS
+        return self.rows < ROWS_TO_SETTLE
 
     def counted(self, filled: int) -> Routing:
         """Return the routing after one more row with this many nonzero cells."""
@@ -284,10 +284,10 @@ class Routing(NamedTuple):
         'rows came sparse, 61 % filled: treated as dense'
         """
         if self.is_open:
-            after = f"after {ROWS} are learnt it settles on dense or sparse"
+            after = f"after {ROWS_TO_SETTLE} are learnt it settles on dense or sparse"
             return f"rows come {self.came}: {after if self.may_move(columns) else f'treated as {form}'}"
         percent = 100.0 * self._share(columns)
-        shown = f"{percent:.0f}" if percent >= 1.0 else f"{percent:.2g}"
+        share_text = f"{percent:.0f}" if percent >= 1.0 else f"{percent:.2g}"
         wanted = self.form(columns)
-        lack = "" if wanted == form else f", for want of memory for {wanted} ones"
-        return f"rows came {self.came}, {shown} % filled: treated as {form}{lack}"
+        reason = "" if wanted == form else f", as there is not enough memory for {wanted} ones"
+        return f"rows came {self.came}, {share_text} % filled: treated as {form}{reason}"

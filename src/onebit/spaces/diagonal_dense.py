@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from onebit.contract.covariance import Order
 from onebit.contract.rule import Vector
 from onebit.spaces.dense import DenseRows, DenseSpace
-from onebit.spaces.layout import BALL_SCALE, ArraySpec, SpaceLayout, numbers_of
+from onebit.spaces.layout import BALL_SCALE, ArraySpec, SpaceLayout, covariance_fields
 from onebit.spaces.space import ball_factor, shrink_variance, step_weight
 
 
@@ -46,7 +46,7 @@ class DiagonalDense(DiagonalDenseArrays, DenseSpace):
             "variances": ArraySpec(variances, dtype, least=0.0, start=order.start),  # as rules take roots
             "scale": BALL_SCALE,
         }
-        return SpaceLayout.of(arrays, DiagonalDense.SAVED, 2 * heads, numbers_of(bias, order))
+        return SpaceLayout.of(arrays, DiagonalDense.SAVED, 2 * heads, covariance_fields(bias, order))
 
 
 def score(space: DiagonalDense, rows: DenseRows, row: int, scores: Vector) -> float:
@@ -63,9 +63,9 @@ def score(space: DiagonalDense, rows: DenseRows, row: int, scores: Vector) -> fl
     for begin in range(0, heads if heads >= 3 else 0, 3):
         head = begin if begin < heads - 3 else heads - 3
         first, second, third = weights[head], weights[head + 1], weights[head + 2]
-        one = variances[head * space.own]
-        two = variances[(head + 1) * space.own]
-        three = variances[(head + 2) * space.own]
+        spread_1 = variances[head * space.own]
+        spread_2 = variances[(head + 1) * space.own]
+        spread_3 = variances[(head + 2) * space.own]
         norm, s_one, s_two, s_three, q_one, q_two, q_three = zero, zero, zero, zero, zero, zero, zero
         for feature in range(width):
             value = x[feature]
@@ -75,16 +75,16 @@ def score(space: DiagonalDense, rows: DenseRows, row: int, scores: Vector) -> fl
             s_one += first[feature] * value
             s_two += second[feature] * value
             s_three += third[feature] * value
-            q_one += one[feature] * square
-            q_two += two[feature] * square
-            q_three += three[feature] * square
+            q_one += spread_1[feature] * square
+            q_two += spread_2[feature] * square
+            q_three += spread_3[feature] * square
         if space.bias == 1:
             s_one += first[width]
             s_two += second[width]
             s_three += third[width]
-            q_one += counts * one[width]
-            q_two += counts * two[width]
-            q_three += counts * three[width]
+            q_one += counts * spread_1[width]
+            q_two += counts * spread_2[width]
+            q_three += counts * spread_3[width]
         scores[head], scores[head + 1], scores[head + 2] = scale * s_one, scale * s_two, scale * s_three
         scores[heads + head], scores[heads + head + 1], scores[heads + head + 2] = q_one, q_two, q_three
         flaw += 0.0 * (s_one + s_two + s_three + q_one + q_two + q_three)
@@ -122,14 +122,14 @@ def _follow_residual(space: DiagonalDense, x: NDArray[Any], head: int, step: flo
     """Take the step of most rules in the dtype of the weights, so that the loop is vectorised."""
     kind = x.dtype.type
     vector, spread, width = space.weights[head], space.variances[head], x.shape[0]
-    exact_step, exact_amount, one = kind(step), kind(amount), kind(1)
+    exact_step, exact_amount, unit = kind(step), kind(amount), kind(1)
     for feature in range(width):
         along = spread[feature] * x[feature]
         vector[feature] += exact_step * along
-        spread[feature] /= one + exact_amount * along * x[feature]
+        spread[feature] /= unit + exact_amount * along * x[feature]
     if space.bias == 1:
         vector[width] += exact_step * spread[width]
-        spread[width] /= one + exact_amount * spread[width]
+        spread[width] /= unit + exact_amount * spread[width]
 
 
 def _follow(space: DiagonalDense, x: NDArray[Any], head: int, step: float, amount: float) -> None:

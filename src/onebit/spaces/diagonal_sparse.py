@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from onebit.contract.covariance import Order
 from onebit.contract.rule import Vector
-from onebit.spaces.layout import BALL_SCALE, ArraySpec, SpaceLayout, numbers_of
+from onebit.spaces.layout import BALL_SCALE, ArraySpec, SpaceLayout, covariance_fields
 from onebit.spaces.space import ball_factor, shrink_variance, step_weight
 from onebit.spaces.sparse import SparseRows, SparseSpace
 
@@ -56,7 +56,9 @@ class DiagonalSparse(DiagonalSparseArrays, SparseSpace):
     def layout(heads: int, features: int, bias: bool, dtype: Any, order: Order) -> SpaceLayout:
         cells = (bias + features, heads + (1 if order.shared else heads))
         arrays = {"weights": ArraySpec(cells, dtype), "scale": BALL_SCALE}
-        return SpaceLayout.of(arrays, DiagonalSparse.SAVED, 2 * heads, {"heads": heads, **numbers_of(bias, order)})
+        return SpaceLayout.of(
+            arrays, DiagonalSparse.SAVED, 2 * heads, {"heads": heads, **covariance_fields(bias, order)}
+        )
 
     @property
     def room(self) -> tuple[int, int]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from onebit.contract.covariance import Order
 from onebit.contract.rule import Matrix, Vector
 from onebit.spaces.dense import DenseRows, DenseSpace
-from onebit.spaces.layout import NUMBERS, REPAIRS, SCALE, ArraySpec, SpaceLayout
+from onebit.spaces.layout import REPAIRS, SCALE, ArraySpec, SpaceLayout
 
 
 class FullDenseArrays(NamedTuple):
@@ -57,11 +57,11 @@ class FullDense(FullDenseArrays, DenseSpace):
         size, matrices = features + bias, 1 if order.shared else heads
         arrays = {
             "weights": ArraySpec((heads, size), dtype),
-            "triangles": ArraySpec((matrices, size * (size + 1) // 2), NUMBERS),
+            "triangles": ArraySpec((matrices, size * (size + 1) // 2), np.float64),
             "scale": SCALE,
             "repairs": REPAIRS,
-            "row": ArraySpec((size,), NUMBERS),
-            "images": ArraySpec((matrices, size), NUMBERS),
+            "row": ArraySpec((size,), np.float64),
+            "images": ArraySpec((matrices, size), np.float64),
         }
         flags = {"bias": int(bias), "own": int(not order.shared), "sums": int(order.sums)}
         return SpaceLayout.of(arrays, FullDense.SAVED, 2 * heads, {**flags, "start": float(order.start)})
@@ -110,29 +110,29 @@ def _image(space: FullDense, matrix: int) -> float:
         third = triangle[start + 2 * feature + 3 : start + 3 * feature + 6]
         fourth = triangle[start + 3 * feature + 6 : start + 4 * feature + 10]
         a, b, c, d = x[feature], x[feature + 1], x[feature + 2], x[feature + 3]
-        one, two, three, four = 0.0, 0.0, 0.0, 0.0
-        for other in range(feature):
-            value = x[other]
-            p, q, r, s = first[other], second[other], third[other], fourth[other]
-            one += p * value
-            two += q * value
-            three += r * value
-            four += s * value
-            image[other] += p * a + q * b + r * c + s * d
+        sum_1, sum_2, sum_3, sum_4 = 0.0, 0.0, 0.0, 0.0
+        for column in range(feature):
+            value = x[column]
+            p, q, r, s = first[column], second[column], third[column], fourth[column]
+            sum_1 += p * value
+            sum_2 += q * value
+            sum_3 += r * value
+            sum_4 += s * value
+            image[column] += p * a + q * b + r * c + s * d
         e, f, g = second[feature], third[feature], third[feature + 1]
         h, i, j = fourth[feature], fourth[feature + 1], fourth[feature + 2]
-        image[feature] = one + first[feature] * a + e * b + f * c + h * d
-        image[feature + 1] = two + e * a + second[feature + 1] * b + g * c + i * d
-        image[feature + 2] = three + f * a + g * b + third[feature + 2] * c + j * d
-        image[feature + 3] = four + h * a + i * b + j * c + fourth[feature + 3] * d
+        image[feature] = sum_1 + first[feature] * a + e * b + f * c + h * d
+        image[feature + 1] = sum_2 + e * a + second[feature + 1] * b + g * c + i * d
+        image[feature + 2] = sum_3 + f * a + g * b + third[feature + 2] * c + j * d
+        image[feature + 3] = sum_4 + h * a + i * b + j * c + fourth[feature + 3] * d
         start += 4 * feature + 10
         feature += 4
     while feature < size:
         line = triangle[start : start + feature + 1]
         value, total = x[feature], 0.0
-        for other in range(feature):
-            total += line[other] * x[other]
-            image[other] += line[other] * value
+        for column in range(feature):
+            total += line[column] * x[column]
+            image[column] += line[column] * value
         image[feature] = total + line[feature] * value
         start += feature + 1
         feature += 1
@@ -178,8 +178,8 @@ def _downdate(space: FullDense, matrix: int, amount: float) -> None:
     for feature in range(image.shape[0]):
         line = triangle[start : start + feature + 1]
         factor = amount * image[feature]
-        for other in range(feature + 1):
-            line[other] -= factor * image[other]
+        for column in range(feature + 1):
+            line[column] -= factor * image[column]
         healthy = healthy and line[feature] > 0.0
         start += feature + 1
     if not healthy:
@@ -191,8 +191,8 @@ def _repair(space: FullDense, matrix: int) -> None:
     triangle = space.triangles[matrix]
     start = 0
     for feature in range(space.row.shape[0]):
-        for other in range(feature):
-            triangle[start + other] = 0.0
+        for column in range(feature):
+            triangle[start + column] = 0.0
         variance = triangle[start + feature]
         if not variance > space.start * 1e-16:
             triangle[start + feature] = space.start * 1e-16

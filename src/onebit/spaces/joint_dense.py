@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from onebit.contract.covariance import Order
 from onebit.contract.rule import Matrix, Vector
 from onebit.spaces.dense import DenseRows, DenseSpace
-from onebit.spaces.layout import NUMBERS, REPAIRS, SCALE, ArraySpec, SpaceLayout
+from onebit.spaces.layout import REPAIRS, SCALE, ArraySpec, SpaceLayout
 
-STEPS = 60  # limit of the search for l, which converges quadratically and from the left
+MOST_SEARCH_STEPS = 60  # limit of the search for l, which converges quadratically and from the left
 
 
 class JointDenseArrays(NamedTuple):
@@ -59,12 +59,12 @@ class JointDense(JointDenseArrays, DenseSpace):
         ball = size if order.radius < math.inf else 0
         arrays = {
             "weights": ArraySpec((heads, features + bias), dtype),
-            "inverse": ArraySpec((size, size), NUMBERS),
-            "precision": ArraySpec((ball, ball), NUMBERS),
-            "sums": ArraySpec((heads, features + bias), NUMBERS),
+            "inverse": ArraySpec((size, size), np.float64),
+            "precision": ArraySpec((ball, ball), np.float64),
+            "sums": ArraySpec((heads, features + bias), np.float64),
             "scale": SCALE,
             "repairs": REPAIRS,
-            "scratch": ArraySpec((4 + ball, size), NUMBERS),
+            "scratch": ArraySpec((4 + ball, size), np.float64),
         }
         numbers = {"bias": int(bias), "start": float(order.start), "radius": float(order.radius)}
         return SpaceLayout.of(arrays, JointDense.SAVED, heads * (2 + heads), numbers)
@@ -89,19 +89,19 @@ def score(space: JointDense, rows: DenseRows, row: int, scores: Vector) -> float
         for feature in range(width):
             total += weights[head, feature] * x[feature]
         scores[head] = total
-        for other in range(head + 1):
+        for other_head in range(head + 1):
             covariance = 0.0
             for feature in range(width):
                 line = space.inverse[head * width + feature]
                 part = 0.0
                 for second in range(width):
-                    part += line[other * width + second] * x[second]
+                    part += line[other_head * width + second] * x[second]
                 covariance += x[feature] * part
             if np.isnan(covariance):  # `absorb` repairs the matrix
                 covariance = 0.0
             flaw += 0.0 * covariance
-            scores[2 * heads + head * heads + other] = covariance
-            scores[2 * heads + other * heads + head] = covariance
+            scores[2 * heads + head * heads + other_head] = covariance
+            scores[2 * heads + other_head * heads + head] = covariance
         scores[heads + head] = max(0.0, scores[2 * heads + head * heads + head])
         flaw += 0.0 * total
     return norm + flaw
@@ -136,8 +136,8 @@ def absorb(space: JointDense, rows: DenseRows, row: int, coefficients: Vector, s
     healthy = True
     for index in range(image.shape[0]):
         line, value = space.inverse[index], image[index]
-        for other in range(image.shape[0]):
-            line[other] -= value * image[other]
+        for column in range(image.shape[0]):
+            line[column] -= value * image[column]
         healthy = healthy and line[index] > 0.0
     if not healthy:
         _repair(space)
@@ -175,8 +175,8 @@ def _repair(space: JointDense) -> None:
     size = space.inverse.shape[0]
     for index in range(size):
         variance = space.inverse[index, index]
-        for other in range(size):
-            space.inverse[index, other] = 0.0
+        for column in range(size):
+            space.inverse[index, column] = 0.0
         low = space.start * 1e-16
         space.inverse[index, index] = min(space.start, variance) if variance > low else low
     space.repairs[0] += 1
@@ -191,9 +191,9 @@ def _project(space: JointDense, coefficients: Vector, x: Vector) -> None:
             space.sums[head, feature] += coefficients[head] * x[feature]
             line = space.precision[head * width + feature]
             value = coefficients[heads + head] * x[feature]
-            for other in range(heads):
+            for other_head in range(heads):
                 for second in range(width):
-                    line[other * width + second] += value * coefficients[heads + other] * x[second]
+                    line[other_head * width + second] += value * coefficients[heads + other_head] * x[second]
     for index in range(solution.shape[0]):
         line = space.inverse[index]
         total = 0.0
@@ -211,7 +211,7 @@ def _project(space: JointDense, coefficients: Vector, x: Vector) -> None:
 def _to_sphere(space: JointDense, solution: Vector) -> None:
     """Solve (A + l I) w = b with |w| = D, by Newton's method on 1/|w| - 1/D, which is almost linear in l."""
     added = 0.0
-    for _ in range(STEPS):
+    for _ in range(MOST_SEARCH_STEPS):
         _factorise(space, added)
         _solve(space, solution)
         length = math.sqrt(_square(solution))
@@ -236,13 +236,13 @@ def _factorise(space: JointDense, added: float) -> None:
     size = space.precision.shape[0]
     for index in range(size):
         line = space.scratch[4 + index]
-        for other in range(index + 1):
-            above = space.scratch[4 + other]
-            total = space.precision[index, other] + (added if other == index else 0.0)
-            for inner in range(other):
+        for column in range(index + 1):
+            above = space.scratch[4 + column]
+            total = space.precision[index, column] + (added if column == index else 0.0)
+            for inner in range(column):
                 total -= line[inner] * above[inner]
-            if other < index:
-                line[other] = total / above[other]
+            if column < index:
+                line[column] = total / above[column]
             else:
                 # A pivot lost to rounding is set to the smallest value that can be told from 0.
                 line[index] = math.sqrt(max(total, 1e-15 * (space.precision[index, index] + added)))

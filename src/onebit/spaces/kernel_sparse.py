@@ -14,21 +14,21 @@ from onebit.contract.rule import Vector
 from onebit.errors import InputError
 from onebit.spaces import kernel
 from onebit.spaces.kernel import (
-    LANES,
+    BLOCK_ROWS,
     STORED,
     Plan,
     absorb,
-    moved,
+    extra_norm_change,
     refresh_norm,
     score,
 )
-from onebit.spaces.layout import ANY, NUMBERS, ArraySpec, SpaceLayout
+from onebit.spaces.layout import ANY, ArraySpec, SpaceLayout
 from onebit.spaces.sparse import SparseRows, SparseSpace
 from onebit.spaces.support import KernelSpace, kernel_layout, refuse_length, slots_for
 
-__all__ = ["KernelSparse", "absorb", "moved", "needs_room", "refresh_norm", "score"]
+__all__ = ["KernelSparse", "absorb", "extra_norm_change", "needs_room", "refresh_norm", "score"]
 
-ENTRIES = 4096  # initial room for values
+INITIAL_ENTRIES = 4096  # initial room for values
 USUAL_VALUES = 256  # assumed number of values in a stored row, which is not known beforehand
 
 
@@ -49,10 +49,10 @@ class KernelSparseArrays(NamedTuple):
     norms: Vector  # ||x_i||^2, the bias included
     selves: Vector  # k(x_i, x_i)
     values: Vector  # k(x_i, x) for the row scored last
-    others: Vector  # k(x_i, x_j) for a row that is removed
-    last: Vector  # the scores of the row scored last
-    gone: Vector  # the coefficients of a row that is removed
-    moved: Vector
+    removed_values: Vector  # k(x_i, x_j) for a row that is removed
+    last_scores: Vector  # the scores of the row scored last
+    removed: Vector  # the coefficients of a row that is removed
+    norm_change: Vector
     counts: NDArray[np.int64]
     scale: Vector
     bias: int
@@ -68,20 +68,20 @@ class KernelSparse(KernelSparseArrays, KernelSpace):
     __slots__ = ()
     example_rows = staticmethod(SparseSpace.example_rows)
 
-    def roomier(self, rows: SparseRows) -> KernelSparse:
+    def with_more_room(self, rows: SparseRows) -> KernelSparse:
         """Return a copy without holes and with room for more rows, including the longest of these."""
-        room = super().roomier(rows) if kernel.needs_room(self) else self
-        return room._packed(self.stored(), longest=int(np.diff(rows.starts).max(initial=0)))
+        room = super().with_more_room(rows) if kernel.needs_room(self) else self
+        return room._packed(self.stored_rows(), longest=int(np.diff(rows.starts).max(initial=0)))
 
     @property
     def room(self) -> tuple[int, int]:
         return self.weights.shape[1], len(self.spread)
 
-    def stored(self) -> dict[str, NDArray[Any]]:
+    def stored_rows(self) -> dict[str, NDArray[Any]]:
         """Return the stored rows as the parts of a CSR matrix."""
-        some = range(self.counts[STORED])
-        pieces = [slice(self.starts[slot], self.ends[slot]) for slot in some]
-        lengths = (self.ends - self.starts)[: len(some)]
+        slots = range(self.counts[STORED])
+        pieces = [slice(self.starts[slot], self.ends[slot]) for slot in slots]
+        lengths = (self.ends - self.starts)[: len(slots)]
         return {
             "columns": np.concatenate([self.columns[piece] for piece in pieces] or [self.columns[:0]]),
             "entries": np.concatenate([self.entries[piece] for piece in pieces] or [self.entries[:0]]),
@@ -91,14 +91,14 @@ class KernelSparse(KernelSparseArrays, KernelSpace):
     @staticmethod
     def layout(heads: int, features: int, bias: bool, dtype: Any, plan: Plan) -> SpaceLayout:
         slots = slots_for(plan)
-        size = max(ENTRIES, 2 * plan.budget * min(features, USUAL_VALUES))
+        size = max(INITIAL_ENTRIES, 2 * plan.budget * min(features, USUAL_VALUES))
         own = {
             "columns": ArraySpec((size,), np.int32),
             "entries": ArraySpec((size,), dtype),
             "starts": ArraySpec((slots,), np.int64),
             "ends": ArraySpec((slots,), np.int64),
             "used": ArraySpec((1,), np.int64),
-            "spread": ArraySpec((features,), NUMBERS),
+            "spread": ArraySpec((features,), np.float64),
         }
         saved = {
             "support_columns": ArraySpec((ANY,), np.int32, 0, features - 1),
@@ -116,17 +116,17 @@ class KernelSparse(KernelSparseArrays, KernelSpace):
         cuts, length = rows["starts"], len(rows["columns"])
         if cuts[0] != 0 or cuts[-1] != length or (cuts[1:] < cuts[:-1]).any() or len(rows["entries"]) != length:
             raise InputError(
-                f"the array 'support_starts' does not cut {len(rows['entries'])} entries with {length} columns into rows: it must "
-                "rise from 0 to their number"
+                f"the array 'support_starts' does not divide {len(rows['entries'])} entries with {length} columns into rows: it must "
+                "increase from 0 to their number"
             )
         return self._packed(rows, longest=0)
 
     def _packed(self, rows: dict[str, NDArray[Any]], longest: int) -> KernelSparse:
-        """Return a copy with these rows, without holes, and with room for as much again and a row of this length."""
+        """Return a copy with these rows, no holes, and room for as much again plus a row of this length."""
         count, size = len(rows["starts"]) - 1, len(rows["columns"])
         starts, ends = np.zeros(len(self.norms), dtype=np.int64), np.zeros(len(self.norms), dtype=np.int64)
         starts[:count], ends[:count] = rows["starts"][:-1], rows["starts"][1:]
-        columns = np.zeros(max(ENTRIES, 2 * size + longest), dtype=np.int32)
+        columns = np.zeros(max(INITIAL_ENTRIES, 2 * size + longest), dtype=np.int32)
         entries = np.zeros(len(columns), dtype=self.entries.dtype)
         columns[:size], entries[:size] = rows["columns"], rows["entries"]
         return self._replace(columns=columns, entries=entries, starts=starts, ends=ends, used=np.array([size]))
@@ -145,38 +145,38 @@ def squared_length(space: KernelSparse, rows: SparseRows, row: int) -> float:
     return norm
 
 
-def dots(space: KernelSparse, rows: SparseRows, row: int) -> None:
+def write_dots(space: KernelSparse, rows: SparseRows, row: int) -> None:
     spread = space.spread
     for entry in range(rows.starts[row], rows.starts[row + 1]):
         spread[rows.columns[entry]] = np.float64(rows.values[entry])
-    gather(space, space.values)
+    write_dots_with(space, space.values)
     for entry in range(rows.starts[row], rows.starts[row + 1]):
         spread[rows.columns[entry]] = 0.0
 
 
-def dots_among(space: KernelSparse, slot: int) -> None:
+def write_stored_dots(space: KernelSparse, slot: int) -> None:
     columns, spread = space.columns, space.spread
     for entry in range(space.starts[slot], space.ends[slot]):
         spread[columns[entry]] = np.float64(space.entries[entry])
-    gather(space, space.others)
+    write_dots_with(space, space.removed_values)
     for entry in range(space.starts[slot], space.ends[slot]):
         spread[columns[entry]] = 0.0
 
 
-def gather(space: KernelSparse, found: Vector) -> None:
+def write_dots_with(space: KernelSparse, products: Vector) -> None:
     """Write the dot products of all stored rows with the vector in `spread`."""
     columns, entries, spread, bias = space.columns, space.entries, space.spread, np.float64(space.bias)
     for slot in range(space.counts[STORED]):
         total = bias
         for entry in range(space.starts[slot], space.ends[slot]):
             total += spread[columns[entry]] * entries[entry]
-        found[slot] = total
+        products[slot] = total
     stored = space.counts[STORED]
-    for slot in range(stored, (stored + LANES - 1) // LANES * LANES):
-        found[slot] = 0.0  # lanes without a row are computed too; their coefficients are 0
+    for slot in range(stored, (stored + BLOCK_ROWS - 1) // BLOCK_ROWS * BLOCK_ROWS):
+        products[slot] = 0.0  # lanes without a row are computed too; their coefficients are 0
 
 
-def same(space: KernelSparse, rows: SparseRows, row: int, slot: int) -> bool:
+def is_stored_row(space: KernelSparse, rows: SparseRows, row: int, slot: int) -> bool:
     begin, size, first = rows.starts[row], rows.starts[row + 1] - rows.starts[row], space.starts[slot]
     if space.ends[slot] - first != size:
         return False
@@ -188,7 +188,7 @@ def same(space: KernelSparse, rows: SparseRows, row: int, slot: int) -> bool:
     return True
 
 
-def store(space: KernelSparse, rows: SparseRows, row: int, slot: int) -> None:
+def store_row(space: KernelSparse, rows: SparseRows, row: int, slot: int) -> None:
     """Append a row to the flat arrays, which must have room, and record its range."""
     begin, end, first = rows.starts[row], rows.starts[row + 1], space.used[0]
     for entry in range(begin, end):

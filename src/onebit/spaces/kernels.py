@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from onebit.errors import InputError, brief, nearest
 
 LINEAR, POLYNOMIAL, RATIONAL, RBF = range(4)
-NAMES = {"linear": LINEAR, "polynomial": POLYNOMIAL, "rational": RATIONAL, "rbf": RBF}
+KERNEL_CODES = {"linear": LINEAR, "polynomial": POLYNOMIAL, "rational": RATIONAL, "rbf": RBF}
 LARGEST_DEGREE = 20
 DEGREE = 3  # default
-LONGEST = 1.0 + 1e-5  # squared length of a row that the rational kernel accepts, with room for rounding
+LONGEST_SQUARED = 1.0 + 1e-5  # squared length of a row that the rational kernel accepts, with room for rounding
 HALVINGS = 8  # of the argument of an exponential, which is then squared as often
-FARTHEST = 60.0  # e^-60 is negligible beside 1
+LARGEST_EXPONENT = 60.0  # e^-60 is negligible beside 1
 
 
 class Kernel(NamedTuple):
@@ -40,17 +40,17 @@ class Kernel(NamedTuple):
         (Kernel(code=3, number=0.5), Kernel(code=1, number=3.0))
         """
         if not isinstance(text, str):
-            raise InputError(f"kernel is {brief(text)}; {nearest(str(text), NAMES)}")
-        name, colon, said = text.partition(":")
-        if name not in NAMES:
-            raise InputError(f"kernel is {brief(text)}; {nearest(name, NAMES)}")
-        code = NAMES[name]
+            raise InputError(f"kernel is {brief(text)}; {nearest(str(text), KERNEL_CODES)}")
+        name, colon, number_text = text.partition(":")
+        if name not in KERNEL_CODES:
+            raise InputError(f"kernel is {brief(text)}; {nearest(name, KERNEL_CODES)}")
+        code = KERNEL_CODES[name]
         if code in (LINEAR, RATIONAL):
             if colon:
                 raise InputError(f"kernel is {brief(text)}, but {name} takes no number")
             return cls(code, 0.0)
         try:
-            number = float(said) if colon else float(DEGREE) if code == POLYNOMIAL else 1.0 / (features or 1)
+            number = float(number_text) if colon else float(DEGREE) if code == POLYNOMIAL else 1.0 / (features or 1)
         except ValueError:
             number = float("nan")
         if code == POLYNOMIAL and not (number.is_integer() and 1 <= number <= LARGEST_DEGREE):
@@ -58,16 +58,16 @@ class Kernel(NamedTuple):
                 f"kernel is {brief(text)}, but its degree must be a whole number from 1 to {LARGEST_DEGREE}"
             )
         if code == RBF and not 0.0 < number < 1e12:
-            raise InputError(f"kernel is {brief(text)}, but its gamma must be a number above 0, as in rbf:0.5")
+            raise InputError(f"kernel is {brief(text)}, but its gamma must be a positive number, as in rbf:0.5")
         return cls(code, number)
 
     def __str__(self) -> str:
-        name = next(name for name, code in NAMES.items() if code == self.code)
+        name = next(name for name, code in KERNEL_CODES.items() if code == self.code)
         return name if self.code in (LINEAR, RATIONAL) else f"{name}:{repr(self.number).removesuffix('.0')}"
 
-    def selves(self, norms: NDArray[np.float64]) -> NDArray[np.float64]:
+    def self_values(self, norms: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return k(x, x) for squared lengths; NaN for rows that the kernel does not accept."""
-        accepted = np.where(norms <= LONGEST, norms, np.nan) if self.code == RATIONAL else norms
+        accepted = np.where(norms <= LONGEST_SQUARED, norms, np.nan) if self.code == RATIONAL else norms
         return np.full_like(norms, self_value(self.code, self.number, accepted))
 
     def matrix(self, A: Any, B: Any) -> NDArray[np.float64]:
@@ -85,12 +85,12 @@ class Kernel(NamedTuple):
             return np.asarray((dots + 1.0) ** int(self.number))
         if self.code == RBF:
             return np.asarray(np.exp(-self.number * np.maximum(0.0, norms[0] + norms[1] - 2.0 * dots)))
-        if any((norm > LONGEST).any() for norm in norms):
+        if any((norm > LONGEST_SQUARED).any() for norm in norms):
             raise InputError("the rational kernel takes rows of length 1 at most: prepare them (unit-norm, unit-ball)")
         return np.asarray(1.0 / (1.0 - dots / 2.0))
 
 
-def of_dots(code: int, number: float, norm: float, dots: NDArray[Any], norms: NDArray[Any], count: int) -> None:
+def apply_kernel(code: int, number: float, norm: float, dots: NDArray[Any], norms: NDArray[Any], count: int) -> None:
     """Turn the first `count` dot products of x with other rows into kernel values, in place.
 
     `norm` and `norms` are the squared lengths of x and of the others. There is one loop for each kernel, with only
@@ -109,7 +109,7 @@ def of_dots(code: int, number: float, norm: float, dots: NDArray[Any], norms: ND
     elif code == RBF:
         for index in range(count):
             distance = max(0.0, norm + norms[index] - 2.0 * dots[index])
-            dots[index] = exponential(min(number * distance, FARTHEST))
+            dots[index] = exponential(min(number * distance, LARGEST_EXPONENT))
 
 
 def exponential(y: float) -> float:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from onebit.contract.covariance import Order
 from onebit.errors import InputError, brief
 
-SMALLEST, LARGEST = 1e-6, 1e6  # a scale of weights outside this range is multiplied into them
+SMALLEST_SCALE, LARGEST_SCALE = 1e-6, 1e6  # a scale of weights outside this range is multiplied into them
 ANY = -1  # in a shape: any size
 
 
@@ -37,17 +37,16 @@ class ArraySpec(NamedTuple):
         return math.prod(self.shape) * int(np.dtype(self.dtype).itemsize)
 
 
-NUMBERS = np.float64
-SCALE = ArraySpec((1,), NUMBERS, SMALLEST, LARGEST, start=1.0)
-LAST_NUMBER = sys.float_info.max  # the largest finite number
+SCALE = ArraySpec((1,), np.float64, SMALLEST_SCALE, LARGEST_SCALE, start=1.0)
+LARGEST_FLOAT = sys.float_info.max  # the largest finite number
 # The factor into the ball, and the squared length of the weights before it.
-BALL_SCALE = ArraySpec((2,), NUMBERS, (sys.float_info.min, -LAST_NUMBER), (1.0, LAST_NUMBER), start=(1.0, 0.0))
-MOST_COUNTED = 2**62  # never reached by counting, so adding one does not overflow
-REPAIRS = ArraySpec((1,), np.int64, 0, MOST_COUNTED)
+BALL_SCALE = ArraySpec((2,), np.float64, (sys.float_info.min, -LARGEST_FLOAT), (1.0, LARGEST_FLOAT), start=(1.0, 0.0))
+LARGEST_COUNT = 2**62  # never reached by counting, so adding one does not overflow
+REPAIRS = ArraySpec((1,), np.int64, 0, LARGEST_COUNT)
 
 
 class SpaceLayout(NamedTuple):
-    """A space before anything is allocated: its arrays, those saved to a file, its output width, and its numbers.
+    """The layout of a space before allocation: its arrays, those saved, its output width, its numbers.
 
     `width` is how many numbers the space writes for a row; `numbers` are its fields that are no arrays.
     """
@@ -67,7 +66,7 @@ class SpaceLayout(NamedTuple):
     @property
     def nbytes(self) -> int:
         """Memory of the arrays in bytes, at the largest size they may reach."""
-        return sum(one.nbytes for one in self.arrays.values())
+        return sum(spec.nbytes for spec in self.arrays.values())
 
 
 def allocate(arrays: Mapping[str, ArraySpec]) -> dict[str, NDArray[Any]]:
@@ -79,7 +78,7 @@ def allocate(arrays: Mapping[str, ArraySpec]) -> dict[str, NDArray[Any]]:
     return allocated
 
 
-def numbers_of(bias: bool, order: Order) -> dict[str, float]:
+def covariance_fields(bias: bool, order: Order) -> dict[str, float]:
     """Return the fields that describe the covariance in a diagonal space."""
     flags = {"bias": int(bias), "own": int(not order.shared), "sums": int(order.sums), "root": int(order.root)}
     return {**flags, "start": float(order.start), "radius": float(order.radius)}
@@ -93,13 +92,13 @@ def refuse_unlike(arrays: Mapping[str, NDArray[Any]], wanted: Mapping[str, Array
     for name in arrays:
         if name not in wanted:
             raise InputError(f"the array {brief(name)} is unknown: a learner like this has {', '.join(sorted(wanted))}")
-    for name, one in wanted.items():
-        _compare(name, arrays[name], one)
+    for name, spec in wanted.items():
+        _compare(name, arrays[name], spec)
 
 
 def _compare(name: str, array: NDArray[Any], wanted: ArraySpec) -> None:
     fits = len(array.shape) == len(wanted.shape) and all(
-        size in (there, ANY) for there, size in zip(array.shape, wanted.shape, strict=True)
+        size in (length, ANY) for length, size in zip(array.shape, wanted.shape, strict=True)
     )
     if not fits:
         sizes = ", ".join("any" if size == ANY else str(size) for size in wanted.shape)
@@ -119,6 +118,6 @@ def _refuse_outside(name: str, array: NDArray[Any], least: float, most: float) -
     # NaN is outside every range with two ends: a score computed from it might not show it.
     outside = ~((array >= least) & (array <= most)) if most < math.inf else array < least
     if outside.any():
-        found = array[outside].flat[0]
-        bounds = f"from {least}" + (" up" if most == math.inf else f" to {most}")
-        raise InputError(f"the array {brief(name)} has {found} in it, but its numbers must be {bounds}")
+        number = array[outside].flat[0]
+        bounds = f"at least {least}" if most == math.inf else f"from {least} to {most}"
+        raise InputError(f"the array {brief(name)} contains {number}, but its numbers must be {bounds}")

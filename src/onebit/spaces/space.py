@@ -1,4 +1,4 @@
-"""What spaces share: the Python interface between runs of the loop, and common compiled functions.
+"""The base of all spaces: their Python interface, and the compiled functions that they share.
 
 A space is a NamedTuple of arrays and numbers, which is all that compiled code sees of it; `Space` is mixed in. Linear
 spaces keep their weights as `scale * weights`, so that shrinking all of them is one multiplication; all diagonal
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from onebit.contract.candidates import Labels
 from onebit.contract.rule import Vector
-from onebit.spaces.layout import LARGEST, SMALLEST, allocate
+from onebit.spaces.layout import LARGEST_SCALE, SMALLEST_SCALE, allocate
 
 
 class Space:
@@ -24,12 +24,12 @@ class Space:
     Beside these methods each space has `layout` (a description of its arrays before any is allocated), `room` (for how
     many heads and features), `matrix` (the weights of the first features, heads by features, the bias last),
     `contributions` (what each value of one row adds to a contrast of heads), `example_rows` (rows of the type that it
-    scores), and `roomier` (a copy with more room) if `needs_room` may be true.
+    scores), and `with_more_room` (a copy with more room) if `needs_room` may be true.
     """
 
     __slots__ = ()
     SAVED: ClassVar[tuple[str, ...]] = ("weights", "scale")
-    BY_FEATURE: ClassVar[tuple[str, ...]] = ()  # those with a line for each feature, behind that of the bias if any
+    BY_FEATURE: ClassVar[tuple[str, ...]] = ()  # arrays with one line per feature, after that of the bias if any
     KEEPS_ROWS: ClassVar[bool] = False  # whether the saved arrays contain rows, or summaries of only a few
 
     @classmethod
@@ -39,7 +39,7 @@ class Space:
         return cls(**allocate(layout.arrays), **layout.numbers)
 
     def copy_into(self, larger: Self) -> Self:
-        """Copy what was learnt into an empty space for more heads or features; return that space."""
+        """Copy the learnt state into an empty space with more heads or features; return that space."""
         for name in self.SAVED:
             array = getattr(self, name)
             getattr(larger, name)[tuple(map(slice, array.shape))] = array
@@ -53,19 +53,19 @@ class Space:
         used = None if features is None else getattr(self, "bias", 0) + features
         return {name: getattr(self, name)[: used if name in self.BY_FEATURE else None].copy() for name in self.SAVED}
 
-    def loaded(self, arrays: dict[str, NDArray[Any]]) -> Self:
+    def load_arrays(self, arrays: dict[str, NDArray[Any]]) -> Self:
         """Restore the state from `arrays`; the space must be empty and have enough room."""
         for name, array in arrays.items():
             attrgetter(name)(self)[: len(array)] = array  # the name of an array of a part has a dot
         return self
 
-    def kept_of(self, rows: Any) -> Any:
-        """Return a copy of the state that learning from these rows may change, for `restored`."""
+    def copy_state(self, rows: Any) -> Any:
+        """Return a copy of the state that learning from these rows may change, for `restore_state`."""
         return self.arrays(None)
 
-    def restored(self, kept: Any) -> Self:
-        """Restore the state returned by `kept_of`, undoing what was learnt since."""
-        return self.loaded(kept)
+    def restore_state(self, state: Any) -> Self:
+        """Restore the state returned by `copy_state`, undoing what was learnt since."""
+        return self.load_arrays(state)
 
 
 # --- compiled: weights up to a factor ------------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ class Space:
 def shrink(space: Any, factor: float) -> None:
     """Multiply all weights by a factor, lazily by the scale where possible."""
     space.scale[0] *= factor
-    if SMALLEST < space.scale[0] < LARGEST:
+    if SMALLEST_SCALE < space.scale[0] < LARGEST_SCALE:
         return
     weights = space.weights
     exact = weights.dtype.type(space.scale[0])
@@ -89,16 +89,16 @@ def needs_room(space: Any, rows: Any, row: int) -> bool:
     return False
 
 
-def moved(space: Any) -> float:
+def extra_norm_change(space: Any) -> float:
     """Return 0: a step changes ||W||^2 by what it adds, and by nothing else."""
     return 0.0
 
 
-def hope(space: Any, scores: Vector, candidates: Labels) -> None:
+def write_hopes(space: Any, scores: Vector, candidates: Labels) -> None:
     """Do nothing: most spaces compute everything in `score`."""
 
 
-def refresh_norm(space: Any, kept: float) -> float:
+def refresh_norm(space: Any, tracked: float) -> float:
     """Return ||W||^2, summed afresh."""
     weights = space.weights
     total = 0.0

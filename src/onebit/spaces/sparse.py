@@ -18,7 +18,7 @@ from onebit.contract.rule import Contrast, Vector
 from onebit.spaces.layout import SCALE, ArraySpec, SpaceLayout
 from onebit.spaces.space import Space, shrink
 
-FEW = 16  # heads that are summed in registers
+FEW_HEADS = 16  # heads that are summed in registers
 # Functions whose sums the compiler must not reorder: it would gather the weights of one head for eight entries.
 IN_ORDER = ("score",)
 
@@ -49,16 +49,16 @@ class SparseSpace(Space):
     def example_rows(dtype: Any) -> SparseRows:
         return SparseRows(np.zeros(1, dtype=dtype), np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int64), 1)
 
-    def kept_of(self: Any, rows: SparseRows) -> tuple[Any, NDArray[Any], Vector]:
-        """Return a copy of the state that learning from these rows may change, for `restored`.
+    def copy_state(self: Any, rows: SparseRows) -> tuple[Any, NDArray[Any], Vector]:
+        """Return a copy of the state that learning from these rows may change, for `restore_state`.
 
         These are the weights of their features, or all weights if they have a scale, which may be multiplied into them.
         """
         touched = np.union1d(np.arange(self.bias), rows.columns + self.bias) if self.scale[0] == 1.0 else slice(None)
         return touched, self.weights[touched].copy(), self.scale.copy()
 
-    def restored(self: Any, kept: tuple[Any, NDArray[Any], Vector]) -> Any:
-        touched, self.weights[touched], self.scale[:] = kept
+    def restore_state(self: Any, state: tuple[Any, NDArray[Any], Vector]) -> Any:
+        touched, self.weights[touched], self.scale[:] = state
         return self
 
     def contributions(self: Any, rows: SparseRows, contrast: Contrast) -> Contributions:
@@ -106,23 +106,23 @@ def score(space: Sparse, rows: SparseRows, row: int, scores: Vector) -> float:
     begin, end = rows.starts[row], rows.starts[row + 1]
     values, columns = rows.values[begin:end], rows.columns[begin:end]
     norm = float(space.bias)
-    if 4 <= heads <= FEW:
+    if 4 <= heads <= FEW_HEADS:
         for block in range(0, heads, 4):
             # Unsigned indices, since signed ones are tested for being negative.
             first = np.uintp(block if block < heads - 4 else heads - 4)
             second, third, fourth = first + np.uintp(1), first + np.uintp(2), first + np.uintp(3)
-            norm, one, two, three, four = float(space.bias), 0.0, 0.0, 0.0, 0.0
+            norm, sum_1, sum_2, sum_3, sum_4 = float(space.bias), 0.0, 0.0, 0.0, 0.0
             if space.bias == 1:
                 constant = weights[0]
-                one, two, three, four = constant[first], constant[second], constant[third], constant[fourth]
+                sum_1, sum_2, sum_3, sum_4 = constant[first], constant[second], constant[third], constant[fourth]
             for entry in range(values.shape[0]):
                 value, vector = float(values[entry]), weights[np.uintp(columns[entry]) + offset]
                 norm += value * value
-                one += value * vector[first]
-                two += value * vector[second]
-                three += value * vector[third]
-                four += value * vector[fourth]
-            scores[first], scores[second], scores[third], scores[fourth] = one, two, three, four
+                sum_1 += value * vector[first]
+                sum_2 += value * vector[second]
+                sum_3 += value * vector[third]
+                sum_4 += value * vector[fourth]
+            scores[first], scores[second], scores[third], scores[fourth] = sum_1, sum_2, sum_3, sum_4
     else:
         for head in range(heads):
             scores[head] = weights[0, head] if space.bias == 1 else 0.0

@@ -9,19 +9,19 @@ import pytest
 
 from onebit.auto.dense import basis as bases
 from onebit.auto.dense.basis import (
-    KEPT,
-    NOTHING,
+    IDLE,
     READY,
+    ROWS_KEPT,
+    ROWS_USED,
     SCRATCH,
     STANDARDISED,
-    USED,
     Basis,
-    components_of,
+    count_components,
+    do_work,
     forget_basis,
-    keep,
-    project,
-    rows_kept,
-    work,
+    keep_row,
+    most_rows_kept,
+    write_components,
 )
 from tests.auto.streams import Array
 from tests.oracles.auto_shaped import Components
@@ -89,9 +89,9 @@ def after(X: Array, dtype: type, pieces: int = 1) -> list[Basis]:
     """What the components were each time that they were ready, with so many pieces of work after each row."""
     basis, found = Basis.empty(X.shape[1], dtype), []
     for row, x in enumerate(X.astype(dtype)):
-        keep(basis, x, row % 3, row % 2 == 0, 0.5)
-        found += [deepcopy(basis) for _ in range(pieces) if work(basis) == READY]
-    while (done := work(basis)) != NOTHING:
+        keep_row(basis, x, row % 3, row % 2 == 0, 0.5)
+        found += [deepcopy(basis) for _ in range(pieces) if do_work(basis) == READY]
+    while (done := do_work(basis)) != IDLE:
         found += [deepcopy(basis)] if done == READY else []
     return found
 
@@ -101,11 +101,11 @@ def after(X: Array, dtype: type, pieces: int = 1) -> list[Basis]:
 def test_components_are_those_of_the_decomposition(name: str, dtype: type) -> None:
     X: Array = STREAMS[name].astype(dtype)
     found = after(X, dtype, pieces=50)
-    assert [int(basis.facts[USED]) for basis in found] == list(STAGES)
+    assert [int(basis.facts[ROWS_USED]) for basis in found] == list(STAGES)
     near = 2e-3 if dtype is np.float32 else 1e-3  # of the iteration: the variances fall off by 0.6 only
     for basis in found:
-        rows = X[: int(basis.facts[USED])]
-        twin = Components.of(rows, components_of(X.shape[1]))
+        rows = X[: int(basis.facts[ROWS_USED])]
+        twin = Components.of(rows, count_components(X.shape[1]))
         assert (basis.facts[STANDARDISED] == 1.0) == twin.standardised
         np.testing.assert_allclose(basis.mean, twin.mean, rtol=1e-5)
         np.testing.assert_allclose(basis.variances, twin.variances, rtol=near, atol=1e-9)
@@ -122,7 +122,7 @@ def test_rows_are_projected_as_the_vectors_say() -> None:
     basis = after(X, np.float64, pieces=50)[-1]
     z = np.full(COMPONENTS, np.nan)
     for x in X[:5]:
-        project(basis, x, z)
+        write_components(basis, x, z)
         np.testing.assert_allclose(z, basis.vectors @ (x - basis.mean), rtol=1e-9)
     all_rows = np.array([basis.vectors @ (x - basis.mean) for x in X[: STAGES[-1]]])
     np.testing.assert_allclose(all_rows.var(axis=0), basis.variances, rtol=1e-9)
@@ -133,16 +133,16 @@ def test_it_does_not_matter_how_the_work_is_cut(monkeypatch: Fixture) -> None:
     X = STREAMS["more columns than rows"]
     whole = after(X, np.float32, pieces=50)
     for piece in (1, 1000, 10**9):
-        monkeypatch.setattr(bases, "PIECE", piece)
+        monkeypatch.setattr(bases, "PIECE_MULTIPLICATIONS", piece)
         for basis, other in zip(after(X, np.float32, pieces=50 if piece > 1 else 300), whole, strict=True):
             for name in ("vectors", "mean", "variances", "whitening"):
                 np.testing.assert_array_equal(getattr(basis, name), getattr(other, name), err_msg=name)
 
 
 def test_a_stage_that_comes_while_another_is_worked_on_waits_and_takes_all_rows(monkeypatch: Fixture) -> None:
-    monkeypatch.setattr(bases, "PIECE", 1)
+    monkeypatch.setattr(bases, "PIECE_MULTIPLICATIONS", 1)
     found = after(STREAMS["more columns than rows"], np.float64)
-    assert [int(basis.facts[USED]) for basis in found] == [8, 48]
+    assert [int(basis.facts[ROWS_USED]) for basis in found] == [8, 48]
     assert [int(basis.generation[0]) for basis in found] == [1, 2]
     twin = Components.of(STREAMS["more columns than rows"][:48], COMPONENTS)
     np.testing.assert_allclose(found[-1].variances, twin.variances, rtol=1e-3)
@@ -151,16 +151,16 @@ def test_a_stage_that_comes_while_another_is_worked_on_waits_and_takes_all_rows(
 def test_components_of_few_columns_are_ready_at_once() -> None:
     basis = Basis.empty(5, np.float32)
     for x in decaying(8, 5, seed=9).astype(np.float32):
-        assert work(basis) == NOTHING
-        keep(basis, x, 0, True, 1.0)
-    assert work(basis) == READY
-    assert work(basis) == NOTHING
+        assert do_work(basis) == IDLE
+        keep_row(basis, x, 0, True, 1.0)
+    assert do_work(basis) == READY
+    assert do_work(basis) == IDLE
 
 
 def test_scoring_changes_nothing_that_is_remembered() -> None:
     basis = after(STREAMS["rank of three"], np.float64)[-1]
     before, z = deepcopy(basis), np.zeros(COMPONENTS)
-    project(basis, np.arange(14.0), z)
+    write_components(basis, np.arange(14.0), z)
     for name, array in before._asdict().items():
         if name not in SCRATCH:
             np.testing.assert_array_equal(getattr(basis, name), array, err_msg=name)
@@ -178,19 +178,19 @@ def test_after_a_restart_other_rows_are_kept_and_the_components_stay_until_the_n
     first, second = STREAMS["rank of three"], np.random.default_rng(8).normal(size=(50, 14))
     basis = Basis.empty(14, np.float64)
     for x in first[:30]:
-        keep(basis, x, 0, True, 1.0)
-        while work(basis) != NOTHING:
+        keep_row(basis, x, 0, True, 1.0)
+        while do_work(basis) != IDLE:
             pass
     vectors = basis.vectors.copy()
     forget_basis(basis)
-    assert basis.facts[KEPT] == 0.0
+    assert basis.facts[ROWS_KEPT] == 0.0
     fresh = after(second, np.float64, pieces=50)
     for row, x in enumerate(second):
         np.testing.assert_array_equal(basis.vectors, vectors)
-        keep(basis, x, 0, True, 1.0)
-        done = work(basis)
-        while done not in (READY, NOTHING):
-            done = work(basis)
+        keep_row(basis, x, 0, True, 1.0)
+        done = do_work(basis)
+        while done not in (READY, IDLE):
+            done = do_work(basis)
         if done == READY:
             vectors = basis.vectors.copy()
         if row + 1 == STAGES[0]:  # from rows alone: nothing of the first stream is left
@@ -200,8 +200,15 @@ def test_after_a_restart_other_rows_are_kept_and_the_components_stay_until_the_n
 
 def test_wide_rows_are_kept_in_smaller_numbers(monkeypatch: Fixture) -> None:
     monkeypatch.undo()
-    assert [rows_kept(features) for features in (1, 784, 2048, 5000, 10**6, 10**7)] == [1024, 1024, 1024, 419, 2, 1]
-    assert [components_of(features) for features in (1, 63, 784, 5000, 10**6)] == [1, 63, 64, 64, 2]
+    assert [most_rows_kept(features) for features in (1, 784, 2048, 5000, 10**6, 10**7)] == [
+        1024,
+        1024,
+        1024,
+        419,
+        2,
+        1,
+    ]
+    assert [count_components(features) for features in (1, 63, 784, 5000, 10**6)] == [1, 63, 64, 64, 2]
     wanted = Basis.layout(3, 5000, np.float32)
     for name, array in Basis.empty(5000, np.float32)._asdict().items():
         assert (array.shape, array.dtype) == (wanted[name].shape, np.dtype(wanted[name].dtype)), name

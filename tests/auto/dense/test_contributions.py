@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onebit.auto.dense.contributions import looked_at
+from onebit.auto.dense.contributions import last_scored_shape
 from onebit.auto.dense.mixture import (
     ABSENT,
     BASED,
@@ -17,15 +17,15 @@ from onebit.auto.dense.mixture import (
     COMPONENTS,
     CORRECTED,
     DIRECTED,
+    MEMBER_NAMES,
     MEMBERS,
-    NAMES,
     PRESENT,
     SHAPED,
     STANDARDISED,
     WAVED,
 )
-from onebit.auto.dense.scoring import LOOKED, STANDARD, TRUST, waves_of_columns
-from onebit.auto.dense.shaped_factors import LARGEST, LOGARITHM, shares
+from onebit.auto.dense.scoring import IS_CURRENT, SEES_STANDARDISED, TRUST, waves_of_columns
+from onebit.auto.dense.shaped_factors import LOGARITHM, MOST_LOG_TRUST, shares_factor
 from onebit.auto.dense.views import MEAN
 from onebit.contract.belief import Contributions, evaluate_contrast
 from onebit.learner.learner import Learner
@@ -49,10 +49,10 @@ def narrow() -> tuple[Learner, Array]:
     X[:, 5], X[:, 7] = 0.0, 4.0
     learner = trained(4, X[:180], y[:180])
     space = learner.runtime.model.space
-    assert (space.mixture.there != ABSENT).all()
-    assert space.mixture.there[WAVED] == PRESENT
+    assert (space.mixture.kinds != ABSENT).all()
+    assert space.mixture.kinds[WAVED] == PRESENT
     assert waves_of_columns(space)
-    assert space.progress[STANDARD] == 0.0
+    assert space.progress[SEES_STANDARDISED] == 0.0
     return learner, X[180:]
 
 
@@ -61,7 +61,7 @@ def of_scales() -> tuple[Learner, Array]:
     X, y = gaussians(190, 4, 30, spread=1.0, seed=4)
     X *= np.geomspace(1e-3, 1e3, 30).astype(np.float32)
     learner = trained(4, X[:180], y[:180])
-    assert learner.runtime.model.space.progress[STANDARD] == 1.0
+    assert learner.runtime.model.space.progress[SEES_STANDARDISED] == 1.0
     return learner, X[180:]
 
 
@@ -70,8 +70,8 @@ def wide() -> tuple[Learner, Array]:
     X, y = gaussians(160, 4, 520, spread=0.3, seed=2)
     learner = trained(4, X[:150], y[:150])
     space = learner.runtime.model.space
-    assert space.mixture.there[WAVED] == BASED
-    assert space.mixture.there[CENTRED] == ABSENT
+    assert space.mixture.kinds[WAVED] == BASED
+    assert space.mixture.kinds[CENTRED] == ABSENT
     assert not waves_of_columns(space)
     return learner, X[150:]
 
@@ -83,8 +83,8 @@ def of_many_classes() -> tuple[Learner, Array]:
     known = y[:700] < 130  # the others are never right
     learner.teach(X[:700][known], y[:700][known])
     space = learner.runtime.model.space
-    assert shares(space.shaped)
-    assert space.mixture.there[CORRECTED] == ABSENT
+    assert shares_factor(space.shaped)
+    assert space.mixture.kinds[CORRECTED] == ABSENT
     return learner, X[700:]
 
 
@@ -94,7 +94,7 @@ def let_speak(learner: Learner, *members: int) -> None:
     space.mixture.strides[:] = 1.0
     space.mixture.losses[:] = FAR
     space.mixture.losses[list(members)] = 0.0
-    space.latest[LOOKED] = 0.0  # losses move in learning alone, after which rows are looked at again
+    space.latest[IS_CURRENT] = 0.0  # losses move in learning alone, after which rows are looked at again
 
 
 def lead_of(learner: Learner, x: Array, label: int, rival: int) -> tuple[float, Contributions]:
@@ -116,7 +116,7 @@ def sums_up(learner: Learner, x: Array) -> None:
 
 
 def assert_parts_sum_up_alone_and_together(learner: Learner, rows: Array) -> None:
-    there = [member for member in range(MEMBERS) if learner.runtime.model.space.mixture.there[member] != ABSENT]
+    there = [member for member in range(MEMBERS) if learner.runtime.model.space.mixture.kinds[member] != ABSENT]
     for x in (
         *rows[:2],
         30.0 * rows[0],
@@ -139,13 +139,13 @@ def test_parts_sum_up_in_other_views(given: Callable[[], tuple[Learner, Array]])
     assert_parts_sum_up_alone_and_together(learner, rows)
     if given is of_many_classes:
         shaped = learner.runtime.model.space.shaped
-        shaped.trusts[LOGARITHM] = LARGEST  # so that classes are left aside that are far behind
+        shaped.trusts[LOGARITHM] = MOST_LOG_TRUST  # so that classes are left aside that are far behind
         assert_parts_sum_up_alone_and_together(learner, rows)
         let_speak(learner, MEMBERS - 1)
         learner.scores(rows[0])
-        behind = [head for head in range(140) if looked_at(shaped, 2, head) < 2]
+        behind = [head for head in range(140) if last_scored_shape(shaped, 2, head) < 2]
         assert behind
-        ahead = int(np.argmax(shaped.said[2 * 140 :]))
+        ahead = int(np.argmax(shaped.last_scores[2 * 140 :]))
         lead, found = lead_of(learner, rows[0], ahead, behind[0])
         assert found.values.sum() + found.constant == pytest.approx(lead, rel=1e-4)
 
@@ -166,10 +166,10 @@ def test_columns_that_do_not_matter_add_nothing(narrow: tuple[Learner, Array]) -
     for member in range(MEMBERS):
         let_speak(learner, member)
         _, found = lead_of(learner, rows[0], 0, 1)
-        assert found.values[5] == 0.0, NAMES[member]
+        assert found.values[5] == 0.0, MEMBER_NAMES[member]
         if member != DIRECTED:  # what a direction says depends on all columns
-            assert found.values[7] == pytest.approx(0.0, abs=1e-6), NAMES[member]
-        assert np.count_nonzero(found.values) >= 6, NAMES[member]
+            assert found.values[7] == pytest.approx(0.0, abs=1e-6), MEMBER_NAMES[member]
+        assert np.count_nonzero(found.values) >= 6, MEMBER_NAMES[member]
 
 
 def differences(learner: Learner, x: Array, lead: Callable[[Array], float], means: Any) -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import optimize, special
 
-from onebit.auto.dense.laplace import CHANGED, DIRECTION, sought_length
+from onebit.auto.dense.laplace import CLASS, DIRECTION, find_step_length
 from onebit.auto.dense.linear import LinearMembers, View
 from tests.auto.streams import Array
 
@@ -84,10 +84,10 @@ def sure_cases() -> list[Case]:
 def length_of(case: Case) -> float:
     classes = len(case.scores)
     linear, h = LinearMembers.empty(classes, [View(2, full=True)], np.float64), direction(case)
-    linear.work[CHANGED], linear.work[DIRECTION] = np.arange(classes), h
+    linear.work[CLASS], linear.work[DIRECTION] = np.arange(classes), h
     linear.variances[0] = case.variances
     beliefs = special.softmax(case.scores)
-    return sought_length(linear, 0, beliefs, case.label, case.right, classes, float(h**2 @ case.variances), 0.0)
+    return find_step_length(linear, 0, beliefs, case.label, case.right, classes, float(h**2 @ case.variances), 0.0)
 
 
 @pytest.mark.parametrize("case", [*cases(200), *sure_cases()], ids=str)

@@ -12,8 +12,8 @@ from onebit.auto.dense.mixture import (
     PRESENT,
     ROUNDS,
     Mixture,
-    lose,
-    rest,
+    add_loss,
+    finish_round,
     trusted_chance,
 )
 from onebit.learner.learner import Learner
@@ -26,8 +26,8 @@ def test_members_that_wait_for_a_basis_are_not_the_best() -> None:
     mixture = Mixture.empty(2, there)
     for _ in range(20):
         for member in range(3):
-            lose(mixture, member, 0.5, 1.0)
-        rest(mixture, True, False, False)
+            add_loss(mixture, member, 0.5, 1.0)
+        finish_round(mixture, True, False, False)
     assert mixture.losses[:3].min() == 0.0
 
 
@@ -41,7 +41,7 @@ def test_members_join_behind_the_best_of_the_others() -> None:
         learner.learn(decision, right=bool(decision.label == label))
         space = learner.runtime.model.space
         if space.basis.generation[0] > 0 and not gaps:
-            losses, based = space.mixture.losses, space.mixture.there == BASED
+            losses, based = space.mixture.losses, space.mixture.kinds == BASED
             gaps += [losses[based] - losses[~based].min()]
     np.testing.assert_allclose(gaps[0], 3.0)
 
@@ -92,7 +92,7 @@ def test_members_sleep_that_are_behind_and_lose_more(mistakes: float, gap: float
     mixture.facts[ROUNDS], mixture.facts[MISTAKES] = 2000.0, mistakes
     mixture.losses[:], mixture.rates[:] = 0.0, 0.5
     mixture.losses[1], mixture.rates[1] = gap, 0.4 if faster else 1.0
-    rest(mixture, True, True, False)
+    finish_round(mixture, True, True, False)
     assert mixture.strides.tolist() == [1, stride, *(1,) * (MEMBERS - 2)]
 
 
@@ -102,5 +102,5 @@ def test_nobody_sleeps_while_members_relearn() -> None:
     mixture.facts[ROUNDS] = 2000.0
     mixture.losses[:], mixture.rates[:] = 0.0, 0.5
     mixture.losses[1:3], mixture.rates[1:3] = 50.0, 1.0
-    rest(mixture, True, True, True)
+    finish_round(mixture, True, True, True)
     assert mixture.strides[1:3].tolist() == [1, 2]

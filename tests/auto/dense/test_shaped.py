@@ -8,9 +8,9 @@ from scipy.special import softmax
 
 from onebit.auto.dense import basis as bases
 from onebit.auto.dense import shaped_factors
-from onebit.auto.dense.basis import READY, Basis, components_of, keep, project, work
+from onebit.auto.dense.basis import READY, Basis, count_components, do_work, keep_row, write_components
 from onebit.auto.dense.shaped import clear_shaped, forget_shaped, learn_shaped, score_shaped
-from onebit.auto.dense.shaped_factors import POSITION, SCRATCH, Shaped, share_factor
+from onebit.auto.dense.shaped_factors import POSITION, SCRATCH, Shaped, needs_shared_factor
 from tests.auto.streams import Array
 from tests.oracles.auto_shaped import SlowShaped
 
@@ -120,7 +120,7 @@ def test_factors_taken_one_in_a_round_become_those_taken_at_once(shared: bool, m
     z, labels = normals(200, 6, 9, seed=5)
     whole, cut = Shaped.empty(6, 9, np.float64, shared), Shaped.empty(6, 9, np.float64, shared)
     told(whole, z, labels)
-    monkeypatch.setattr(shaped_factors, "PIECE", 1)
+    monkeypatch.setattr(shaped_factors, "PIECE_MULTIPLICATIONS", 1)
     turns = []
     for row in range(len(z)):
         told(cut, z[row : row + 1], labels[row : row + 1])
@@ -183,9 +183,9 @@ def test_rows_far_out_are_drawn_nearer_in_scoring_and_learning(dtype: type) -> N
 
 
 def test_many_classes_share_a_factor() -> None:
-    assert not share_factor(128, 64)
-    assert share_factor(129, 64)
-    assert not share_factor(1000, 10)
+    assert not needs_shared_factor(128, 64)
+    assert needs_shared_factor(129, 64)
+    assert not needs_shared_factor(1000, 10)
 
 
 def test_digits_are_told_apart_in_one_pass(monkeypatch: Fixture) -> None:
@@ -197,7 +197,7 @@ def test_digits_are_told_apart_in_one_pass(monkeypatch: Fixture) -> None:
     X, y = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(X))[:300]
     X, y = X[order].astype(np.float32), y[order]
-    basis, shaped = Basis.empty(64, np.float32), Shaped.empty(10, components_of(64), np.float32, False)
+    basis, shaped = Basis.empty(64, np.float32), Shaped.empty(10, count_components(64), np.float32, False)
     z, scores, variances, about, right = np.zeros(8, np.float32), np.zeros(30), np.zeros(30), np.ones(10), []
 
     def learn(x: Array, label: int, correct: bool) -> None:
@@ -206,7 +206,7 @@ def test_digits_are_told_apart_in_one_pass(monkeypatch: Fixture) -> None:
         )
 
     def score(x: Array) -> None:
-        project(basis, x, z)
+        write_components(basis, x, z)
         score_shaped(shaped, z, scores, variances, about)
 
     for x, truth in zip(X, y, strict=True):
@@ -214,8 +214,8 @@ def test_digits_are_told_apart_in_one_pass(monkeypatch: Fixture) -> None:
         label = int(np.argmax(scores[20:] + np.sqrt(variances[20:])))
         right.append(label == truth)
         learn(x, label, right[-1])
-        keep(basis, x, label, right[-1], 1.0)
-        if work(basis) == READY:
+        keep_row(basis, x, label, right[-1], 1.0)
+        if do_work(basis) == READY:
             clear_shaped(shaped)
             for row, (heard, correct, _) in zip(basis.rows[: len(right)], basis.heard, strict=False):
                 score(row)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from onebit.auto.dense.laplace import SURPRISES, chance_to_move, learn_linear
-from onebit.auto.dense.linear import LinearMembers, View, covariance_at, score_linear
+from onebit.auto.dense.linear import LinearMembers, View, covariance_offset, score_linear
 from onebit.contract.choices import softmax
 from tests.auto.dense.test_twin import Pair
 from tests.auto.streams import Array, gaussians
@@ -24,13 +24,13 @@ def told(right: bool, fine: float, draw: float) -> tuple[Array, Array]:
     linear.view_of(0)[:] = ROW
     linear.bounds[:] = 2.0 * KNOWN
     for head in range(3):
-        begin = covariance_at(linear, 0, head)
+        begin = covariance_offset(linear, 0, head)
         linear.covariances[begin : begin + len(ROW)] = KNOWN
     scores, beliefs = np.zeros(3), np.zeros(3)
     score_linear(linear, 0, scores)
     softmax(scores, 3, beliefs)
     learn_linear(linear, 0, beliefs, np.ones(3), LABEL, right, fine, draw)
-    variances = [linear.covariances[(at := covariance_at(linear, 0, head)) : at + len(ROW)] for head in range(3)]
+    variances = [linear.covariances[(at := covariance_offset(linear, 0, head)) : at + len(ROW)] for head in range(3)]
     return linear.weights_of(0) - WEIGHTS, np.array(variances) - KNOWN
 
 

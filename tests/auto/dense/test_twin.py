@@ -14,7 +14,7 @@ import pytest
 
 from onebit.auto.dense import scoring
 from onebit.auto.dense.mixture import BASED, MISTAKES, ROUNDS
-from onebit.auto.dense.scoring import SLOPES, TRUST
+from onebit.auto.dense.scoring import SQUARED_SLOPES, TRUST
 from onebit.auto.dense.views import COSINE
 from onebit.learner.learner import Learner
 from tests.auto.streams import Array, gaussians
@@ -91,7 +91,7 @@ class Pair:
             (mixture.losses[places], list(oracle.loss.values())),
             (mixture.rates[places], list(oracle.rate.values())),
             (space.linear.bounds[[LINEAR.index(m) for m in oracle.linear]], [one.B for one in oracle.linear.values()]),
-            (space.progress[[TRUST, SLOPES]], [oracle.trust, oracle.slopes]),
+            (space.progress[[TRUST, SQUARED_SLOPES]], [oracle.trust, oracle.slopes]),
             (space.shaped.trusts, [oracle.shaped.logarithms, oracle.shaped.gradients]),
             (space.clusters.means, oracle.clusters.m),
             (space.statistics.scales, [oracle.columns.mean, oracle.columns.inverse]),
@@ -185,7 +185,7 @@ def test_twin_with_other_members(classes: int, features: int, rounds: int, monke
     pair = Pair(classes, features, monkeypatch)
     pair.assert_agree_on_a_walk(X, y)
     assert pair.oracle.basis.generation == (2 if rounds > 256 else 1)
-    based = {MEMBERS[place] for place in np.flatnonzero(pair.space.mixture.there == BASED)}
+    based = {MEMBERS[place] for place in np.flatnonzero(pair.space.mixture.kinds == BASED)}
     assert ("waved" in based) == (features == 450)
     assert ("corrected" in based) == (classes < 60)
 

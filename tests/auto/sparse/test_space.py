@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special
 
-from onebit.auto import HEARD, LABEL, REWARD, RIGHT
+from onebit.auto import FEEDBACK_NUMBERS, LABEL, REWARD, RIGHT
 from onebit.auto.sparse import scoring
-from onebit.auto.sparse.learning import bound, forget
+from onebit.auto.sparse.learning import bound_trusts, forget_all
 from onebit.auto.sparse.scoring import raise_chance
-from onebit.auto.sparse.space import AutoSparse, absorb, hope, score
+from onebit.auto.sparse.space import AutoSparse, absorb, score, write_hopes
 from onebit.contract.candidates import ALL_CLASSES
 from onebit.spaces.sparse import SparseRows
 
@@ -51,7 +51,7 @@ class Stream:
 
     def heard(self, row: int, places: Array) -> Array:
         """What was heard of a round, where class i is called places[i]."""
-        told = np.zeros(self.classes + HEARD)
+        told = np.zeros(self.classes + FEEDBACK_NUMBERS)
         told[places[self.about[row]]] = 1.0
         told[self.classes + LABEL] = places[self.labels[row]]
         told[self.classes + RIGHT] = self.right[row]
@@ -69,7 +69,7 @@ def walked(stream: Stream, rows: SparseRows | None = None, places: Array | None 
     places = np.arange(stream.classes) if places is None else places
     for row in range(ROUNDS):
         assert np.isfinite(score(space, rows or stream.rows, row, said[row]))
-        hope(space, said[row], ALL_CLASSES)
+        write_hopes(space, said[row], ALL_CLASSES)
         absorb(space, rows or stream.rows, row, stream.heard(row, places), 1.0)
     return space, said
 
@@ -123,10 +123,10 @@ def test_hopes_that_are_not_worked_out_would_not_have_been_the_highest(stream: S
     for row in range(5):
         score(space, stream.rows, row, said)
         candidates = np.flatnonzero(generator.random(stream.classes) < 0.6).astype(np.int64)
-        hope(space, said, candidates)
+        write_hopes(space, said, candidates)
         able = candidates if len(candidates) else np.arange(stream.classes)
         total = said[able].sum()
-        everything = [raise_chance(said[i] / total, scale * space.said[scoring.VARIANCE, i]) for i in able]
+        everything = [raise_chance(said[i] / total, scale * space.class_values[scoring.VARIANCE, i]) for i in able]
         raised_here = said[stream.classes + able] > said[able]
         best = int(np.argmax(everything))
         assert raised_here[best] or everything[best] == pytest.approx(said[able[best]] / total)
@@ -137,7 +137,7 @@ def test_hopes_that_are_not_worked_out_would_not_have_been_the_highest(stream: S
 def test_what_is_forgotten_is_as_in_the_beginning_and_features_and_background_are_kept(stream: Stream) -> None:
     space, _ = walked(stream)
     features, background = space.features.copy(), space.facts[[scoring.LENGTHS, scoring.ROWS]]
-    forget(space)
+    forget_all(space)
     fresh = AutoSparse.empty(stream.classes, FEATURES, np.float64)
     assert np.array_equal(space.features, features)
     assert np.array_equal(space.facts[[scoring.LENGTHS, scoring.ROWS]], background)
@@ -154,7 +154,7 @@ def test_a_trust_at_its_bound_leaves_the_others_at_what_is_most_likely_there(see
     doubts = root @ root.T + 0.1 * np.eye(3)
     precision = np.linalg.inv(doubts)
     nearest = trusts[:2] - np.linalg.solve(precision[:2, :2], precision[:2, 2]) * (0.0 - trusts[2])
-    bound(trusts, doubts, 0.0)
+    bound_trusts(trusts, doubts, 0.0)
     np.testing.assert_allclose(trusts, [*np.clip(nearest, 0.0, scoring.MOST_TRUST), 0.0], rtol=1e-6)
 
 
@@ -166,7 +166,7 @@ def test_a_class_that_was_never_right_is_neither_rare_nor_common_and_all_rows_th
     space, _ = walked(stream)
     space.counts[0] = 0.0
     score(space, stream.rows, 3, np.zeros(3 * stream.classes))
-    common = space.said[scoring.COMMON]
+    common = space.class_values[scoring.COMMON]
     assert common[0] == 0.0
     assert space.counts @ common == pytest.approx(0.0, abs=1e-9 * (1.0 + space.counts.sum()))
     assert (np.diff(common[1:][np.argsort(space.counts[1:])][(space.counts[1:] == 0.0).sum() :]) >= 0.0).all()

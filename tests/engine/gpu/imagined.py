@@ -97,15 +97,15 @@ def imagine(patch: pytest.MonkeyPatch, block: int = 4) -> Device:
     made = Device()
     for module in (device, launch, build):
         patch.setattr(module, "cuda", lambda: made)
-    patch.setattr(device, "trouble", lambda: None)
-    patch.setattr(device, "name", lambda: NAME)
+    patch.setattr(device, "find_problem", lambda: None)
+    patch.setattr(device, "device_name", lambda: NAME)
     patch.setattr(device, "is_installed", lambda: True)
     for module in (device, build):
         patch.setattr(module, "shared_memory", lambda: 227 * 1024)
     for module in (device, launch):
         patch.setattr(module, "free_memory", lambda: made.memory)
     patch.setattr(launch, "kernel_for", made.kernel_for)
-    patch.setattr(ahead, "kept_for", lambda shape, layout: None)  # no other process imagines it
-    patch.setattr(launch, "resident", made.resident)
-    patch.setattr(layout_module, "BLOCK", block)
+    patch.setattr(ahead, "find_cached_kernel", lambda shape, layout: None)  # no other process imagines it
+    patch.setattr(launch, "count_resident", made.resident)
+    patch.setattr(layout_module, "BLOCK_THREADS", block)
     return made

@@ -239,12 +239,12 @@ class Kernel:
 
     def __init__(self, shape: Shape, layout: Layout, seed: int = 0, **names: Any) -> None:
         self.lanes = Lanes(seed)
-        binding = build.bound(shape, layout, self.lanes, self.lanes.wrap)
+        binding = build.bind_names(shape, layout, self.lanes, self.lanes.wrap)
         binding.names = {
             module: {**given, **(names if module in build.OWN_MODULES else {})}
             for module, given in binding.names.items()
         }
-        self._loop = build.loop_of(shape)
+        self._loop = build.loop_for(shape)
         self._written = self.lanes.wrap(binding.plain(self._loop))
         self.given: dict[str, Any] = {}  # the arguments of the last launch, by name
         self.launches: list[tuple[int, int]] = []

@@ -17,7 +17,7 @@ from onebit.engine import generic
 from onebit.engine.gpu import build, device, kernel
 from onebit.engine.gpu import layout as layout_module
 from onebit.engine.gpu import round as round_module
-from onebit.engine.gpu.build import Binding, KernelError, bound, layout_for, record_maker
+from onebit.engine.gpu.build import Binding, KernelError, bind_names, layout_for, make_record_builder
 from onebit.engine.gpu.layout import Layout, Shape
 from onebit.errors import OnebitError
 from onebit.experiments.executors import make_executor
@@ -68,14 +68,14 @@ def test_the_layout_chosen_fits_and_has_the_fewest_lanes_in_registers(name: str,
     shape = shape_of(name, classes, features)
 
     def held(lanes: int) -> bool:
-        layout = Layout(lanes, "registers", layout_module.BLOCK)
+        layout = Layout(lanes, "registers", layout_module.BLOCK_THREADS)
         fits = layout.scratch_bytes(shape) <= layout_module.SCRATCH_BYTES
-        return fits and shape.lines * layout.width(shape) <= layout_module.MOST_HELD
+        return fits and shape.lines * layout.width(shape) <= layout_module.MOST_REGISTER_WEIGHTS
 
     chosen = Layout.of(shape)
     fewest = next((lanes for lanes in (1, 2, 4, 8, 16, 32) if held(lanes)), None)
     if fewest is not None:
-        assert chosen == Layout(fewest, "registers", layout_module.BLOCK)
+        assert chosen == Layout(fewest, "registers", layout_module.BLOCK_THREADS)
     elif chosen is not None:
         assert chosen.where in ("shared", "memory")
         assert chosen.threads == layout_module.WARP
@@ -104,7 +104,7 @@ def test_sizes_add_up(name: str, classes: int, features: int, lanes: int, where:
     assert padded == layout.width(shape) * lanes
     assert layout.width(shape) % layout.unrolled(shape) == 0
     assert layout.groups * lanes == layout.threads
-    names = bound(shape, layout, None, lambda function: function).names[kernel.__name__]
+    names = bind_names(shape, layout, None, lambda function: function).names[kernel.__name__]
     assert names["BLOCKS"] * names["UNROLLED"] == names["WIDTH"] == layout.width(shape)
     assert names["SLOTS"] * lanes >= shape.sums > (names["SLOTS"] - 1) * lanes
     for stride, least in (("SCORE_STRIDE", shape.scores), ("MEMORY_STRIDE", shape.memory), ("WORK_STRIDE", classes)):
@@ -118,7 +118,7 @@ def test_sizes_add_up(name: str, classes: int, features: int, lanes: int, where:
 def test_what_the_kernel_asks_for_is_what_is_counted(where: str) -> None:
     """The shared memory that lanes ask for by themselves is `scratch_bytes`; the room beside it has no size of its own."""
     shape, layout, lanes = shape_of("banditron", 5, 7), Layout(4, where, 8), Lanes()
-    written = lanes.wrap(bound(shape, layout, lanes, lanes.wrap).plain(kernel.replicate))
+    written = lanes.wrap(bind_names(shape, layout, lanes, lanes.wrap).plain(kernel.replicate))
     with pytest.raises(TypeError, match="not subscriptable"):  # there are no arrays beside
         lanes.launch(written, 1, 8, 0, [None] * 18)
     asked = [int(np.prod(of)) * np.dtype(kind).itemsize for of, kind, _ in lanes.arrays]
@@ -145,7 +145,7 @@ def test_a_record_is_made_from_its_numbers(place: int) -> None:
     params, memory = rule.settle(7, options)
     shape = Shape.of(rule, params, len(memory), 12)
     numbers = np.array(shape.numbers(params))
-    made = record_maker(shape)(numbers)
+    made = make_record_builder(shape)(numbers)
     assert type(made) is rule.record
     np.testing.assert_array_equal(np.array(made, dtype=float), np.array(params, dtype=float))
     assert [type(one) for one in made] == [int if kind is int else np.float64 for kind in rule.kinds.values()]
@@ -154,7 +154,7 @@ def test_a_record_is_made_from_its_numbers(place: int) -> None:
         rule.heads(params),
         rule.has_full_information(params),
     )
-    others = record_maker(shape)(numbers + 1.0)
+    others = make_record_builder(shape)(numbers + 1.0)
     assert [one == other for one, other in zip(made, others, strict=True)] == [
         kind is int for kind in rule.kinds.values()
     ]
@@ -232,7 +232,7 @@ def test_what_a_function_closes_over_is_bound_too() -> None:
 
 def test_a_rule_takes_the_place_of_the_generic_names() -> None:
     shape = shape_of("epabf", 4, 6)
-    binding = bound(shape, Layout(2, "registers", 4), SimpleNamespace(), lambda function: function)
+    binding = bind_names(shape, Layout(2, "registers", 4), SimpleNamespace(), lambda function: function)
     assert binding.instead[generic.decide] is shape.rule.decide
     assert binding.instead[generic.learn] is shape.rule.learn
     written = binding.plain(kernel.replicate)
@@ -261,7 +261,7 @@ def test_what_does_not_compile_is_tried_once_and_said_once(monkeypatch: pytest.M
     monkeypatch.setattr(build, "signature", lambda shape: ())
     shape, layout = shape_of("banditron", 3, 4), Layout(1, "registers", 64)
     with heard("onebit.engine") as messages:
-        for ask in (build.kernel_for, build.kernel_for, build.resident):
+        for ask in (build.kernel_for, build.kernel_for, build.count_resident):
             with pytest.raises(KernelError, match=r"^Banditron does not compile for a GPU: No implementation of dot$"):
                 ask(shape, layout)
     assert len(tried) == 1
@@ -277,7 +277,7 @@ def test_what_does_not_compile_is_tried_once_and_said_once(monkeypatch: pytest.M
 def sorted_by_rank(keys: list[float], classes: int, count: int) -> tuple[list[float], list[float]]:
     module = Lanes()
     shape = shape_of("exact-pa", classes, 5)
-    sort = bound(shape, Layout(1, "registers", 1), module, module.wrap).called(sort_descending)
+    sort = bind_names(shape, Layout(1, "registers", 1), module, module.wrap).called(sort_descending)
     found, labels = np.array(keys), np.arange(len(keys), dtype=float)
     sort(found, labels, count)
     return found.tolist(), labels.tolist()
@@ -300,7 +300,7 @@ def test_few_classes_are_sorted_by_rank(keys: list[float], one_less: bool) -> No
 @pytest.mark.parametrize(("classes", "by_rank"), [(2, True), (16, True), (17, False), (100, False)])
 def test_many_classes_are_sorted_as_on_the_cpu(classes: int, by_rank: bool) -> None:
     shape = shape_of("exact-pa", classes, 5)
-    found = bound(shape, Layout(1, "registers", 1), Lanes(), lambda function: function).called(sort_descending)
+    found = bind_names(shape, Layout(1, "registers", 1), Lanes(), lambda function: function).called(sort_descending)
     assert (found.__code__ is round_module.sort_by_rank.__code__) == by_rank
     keys, labels = np.random.default_rng(0).normal(size=classes), np.arange(float(classes))
     if not by_rank:
@@ -313,7 +313,7 @@ def test_many_classes_are_sorted_as_on_the_cpu(classes: int, by_rank: bool) -> N
 def test_the_largest_of_few_is_the_one_that_a_cpu_finds(classes: int) -> None:
     """The first of those that are equal, of which there are many here."""
     shape = shape_of("banditron", max(2, classes), 5)
-    found = bound(shape, Layout(1, "registers", 1), Lanes(), lambda function: function).called(highest)
+    found = bind_names(shape, Layout(1, "registers", 1), Lanes(), lambda function: function).called(highest)
     assert found.__code__ is round_module.highest_of_few.__code__
     generator = np.random.default_rng(classes)
     for scores in (*generator.integers(-2, 2, size=(200, classes)) * 1.5, np.full(classes, -np.inf)):
@@ -325,7 +325,7 @@ def test_the_largest_of_few_is_the_one_that_a_cpu_finds(classes: int) -> None:
 
 def test_without_numba_cuda_a_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "is_installed", lambda: False)
-    assert device.trouble.__wrapped__() == f"the GPU engine needs numba-cuda: {install_command('gpu')}"
+    assert device.find_problem.__wrapped__() == f"the GPU engine needs numba-cuda: {install_command('gpu')}"
     with pytest.raises(OnebitError, match="needs numba-cuda"):
         device.cuda.__wrapped__()
 
@@ -344,8 +344,8 @@ def forgetful() -> Any:
     """What is found out once is found out anew in these tests, and after them."""
     yield
     device.cuda.cache_clear()
-    device.trouble.cache_clear()
-    device.name.cache_clear()
+    device.find_problem.cache_clear()
+    device.device_name.cache_clear()
 
 
 def test_a_name_that_numpy_no_longer_has_is_there_for_numba_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -368,7 +368,7 @@ def broken() -> bool:
     ("is_available", "error", "said"),
     [
         (lambda: True, None, None),
-        (lambda: False, None, "there is no GPU that can be used here"),
+        (lambda: False, None, "there is no usable GPU"),
         (lambda: False, "Error at driver init: \nCUDA driver library cannot be found.\nMore.", ": CUDA driver library"),
         (broken, None, ": the driver is younger than the card"),
     ],
@@ -381,10 +381,10 @@ def test_trouble_is_said_in_one_line(
     module.get_current_device = lambda: SimpleNamespace(name=b"Imagined 9000")
     module.current_context = lambda: SimpleNamespace(get_memory_info=lambda: (12, 34))
     imported(monkeypatch, module)
-    found = device.trouble.__wrapped__()
+    found = device.find_problem.__wrapped__()
     if said is None:
         assert found is None
-        assert (device.name.__wrapped__(), device.free_memory()) == ("Imagined 9000", 12)
+        assert (device.device_name.__wrapped__(), device.free_memory()) == ("Imagined 9000", 12)
     else:
         assert found is not None
         assert said in found
@@ -398,9 +398,9 @@ def test_a_numba_cuda_that_cannot_be_imported_is_trouble(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(device, "is_installed", lambda: True)
     monkeypatch.setattr(device, "cuda", halved)
-    sentence = "there is no GPU that can be used here: module 'numpy' has no attribute 'in1d'"
-    assert device.trouble.__wrapped__() == sentence
-    device.trouble.cache_clear()
+    sentence = "there is no usable GPU: module 'numpy' has no attribute 'in1d'"
+    assert device.find_problem.__wrapped__() == sentence
+    device.find_problem.cache_clear()
     assert isinstance(make_executor("auto"), ThreadsExecutor)
     with pytest.raises(OnebitError, match="has no attribute 'in1d'"):
         make_executor("gpu")

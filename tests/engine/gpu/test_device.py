@@ -53,12 +53,12 @@ Maker = Callable[[], Learner]
 
 @pytest.fixture(scope="module", autouse=True)
 def _gpu(request: pytest.FixtureRequest) -> Iterator[None]:
-    trouble = device.trouble()
+    trouble = device.find_problem()
     if trouble is not None:
         pytest.skip(trouble)
     yield
     report = os.environ.get("ONEBIT_GPU_REPORT")
-    text = table(FOUND, device.name())
+    text = table(FOUND, device.device_name())
     if report:
         worker = os.environ.get("PYTEST_XDIST_WORKER")
         path = Path(f"{report}.{worker}" if worker else report)
@@ -300,14 +300,16 @@ def test_a_sweep_is_one_on_threads() -> None:
     common: dict[str, Any] = {"grid": grid, "rounds": 5000, "runs": 4, "fresh_runs": 4}
     found = onebit.sweep("bpa", "synsep10", on="gpu", **common)
     right = onebit.sweep("bpa", "synsep10", on="threads", **common)
-    assert found.cost.where == device.name()
+    assert found.cost.where == device.device_name()
     one, other = (
         np.array([summary.errors for summary in each.summaries if summary is not None]) for each in (found, right)
     )
     assert (one == other).mean() >= 0.8
     assert np.abs(one - other).max() < 0.05
     assert found.best == right.best
-    assert all(row.on == device.name() for summary in found.summaries if summary is not None for row in summary.records)
+    assert all(
+        row.on == device.device_name() for summary in found.summaries if summary is not None for row in summary.records
+    )
 
 
 def test_a_sweep_over_sparse_rows_is_one_on_threads() -> None:
@@ -317,7 +319,7 @@ def test_a_sweep_over_sparse_rows_is_one_on_threads() -> None:
     data = scipy_sparse.csr_matrix(one.values), labels
     common: dict[str, Any] = {"grid": {"exploration": [0.05, 0.2]}, "rounds": 600, "runs": 4, "fresh_runs": 4}
     found, right = (onebit.sweep("banditron", *data, on=on, **common) for on in ("gpu", "threads"))
-    assert found.cost.where == device.name()
+    assert found.cost.where == device.device_name()
     for summary, other in zip(found.summaries, right.summaries, strict=True):
         assert summary is not None
         assert other is not None
@@ -330,7 +332,7 @@ def test_a_comparison_runs_what_it_can_on_the_gpu() -> None:
     found, right = (onebit.compare("synsep9", learners, on=on, **settings) for on in ("gpu", "threads"))
     on = {summary.entry.title: summary.devices for summary in found[0].summaries}
     assert on == {
-        title: ["CPU" if title.startswith("arow") else device.name()]
+        title: ["CPU" if title.startswith("arow") else device.device_name()]
         for title in ("bpa", "gaptron", "linucb", "perceptron", "arow, matrix=full")
     }
     expected = {summary.entry.title: summary.errors for summary in right[0].summaries}

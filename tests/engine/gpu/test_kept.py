@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from onebit.engine.gpu import build, device
-from onebit.engine.gpu.build import KeptKernel
+from onebit.engine.gpu.build import CachedKernel
 from onebit.engine.gpu.layout import Layout, Shape
 from onebit.rules import rule_named
 
@@ -29,7 +29,7 @@ def place_of(shape: Shape, layout: Layout = LAYOUT, capability: tuple[int, int] 
     """The file of a kernel for a device."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(build, "compute_capability", lambda: capability)
-        found = build.kept_for(shape, layout)
+        found = build.find_cached_kernel(shape, layout)
     assert found is not None
     return found._path
 
@@ -49,7 +49,7 @@ def test_a_kernel_is_kept_by_all_that_goes_into_it(monkeypatch: pytest.MonkeyPat
         place_of(shape, Layout(4, "registers", 64)),
         place_of(shape, capability=(8, 0)),
     ]
-    monkeypatch.setattr(build, "versions", lambda: (("numba-cuda", "99"),))
+    monkeypatch.setattr(build, "compiler_versions", lambda: (("numba-cuda", "99"),))
     others.append(place_of(shape))
     monkeypatch.undo()
     monkeypatch.setenv("ONEBIT_CACHE", str(others[0].parents[2]))
@@ -87,7 +87,7 @@ class Built:
 @pytest.fixture
 def numba_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
     if not device.is_installed():
-        pytest.skip(device.missing())
+        pytest.skip(device.missing_message())
     device.cuda()
     import numba.cuda.dispatcher
 
@@ -96,7 +96,7 @@ def numba_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("numba_cuda")
 def test_what_was_kept_is_found_and_what_is_damaged_is_not(tmp_path: Path) -> None:
-    place = KeptKernel(tmp_path / "kernel.bin")
+    place = CachedKernel(tmp_path / "kernel.bin")
     assert place.load_overload(None, None) is None, "nothing is there yet"
     place.save_overload(None, Built(cubin=b"machine code"))
     assert [one.name for one in tmp_path.iterdir()] == ["kernel.bin"]
@@ -105,7 +105,7 @@ def test_what_was_kept_is_found_and_what_is_damaged_is_not(tmp_path: Path) -> No
     for damaged in (b"", whole[: len(whole) // 2], b"\x00" + whole):
         (tmp_path / "kernel.bin").write_bytes(damaged)
         assert place.load_overload(None, None) is None
-    KeptKernel(tmp_path / "no such folder" / "kernel.bin").save_overload(None, Built())
+    CachedKernel(tmp_path / "no such folder" / "kernel.bin").save_overload(None, Built())
 
 
 def test_the_build_asks_for_a_kernel_before_it_compiles_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,6 +124,6 @@ def test_the_build_asks_for_a_kernel_before_it_compiles_one(monkeypatch: pytest.
     monkeypatch.setattr(build, "compute_capability", lambda: (9, 0))
     monkeypatch.setattr(build, "signature", lambda shape: ())
     shape = shape_of("banditron", 3, 5)
-    build._built(shape, LAYOUT)
+    build._build_kernel(shape, LAYOUT)
     (cache,) = asked
     assert cache._path == place_of(shape)

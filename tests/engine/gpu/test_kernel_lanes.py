@@ -23,7 +23,7 @@ from onebit.engine.schedule import Schedule
 from onebit.engine.stream import stream
 from onebit.learner.learner import Learner, learner_class
 from onebit.rules import rule_named
-from onebit.spaces.layout import SMALLEST
+from onebit.spaces.layout import SMALLEST_SCALE
 from tests.engine.gpu.agreement import agreement
 from tests.engine.gpu.imagined import Device, imagine
 from tests.engine.gpu.lanes import Kernel, Lanes
@@ -54,7 +54,7 @@ SIZES = [(3, 5), (5, 9), (4, 7), (2, 6), (4, 8)]  # classes and features
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> Device:
     """A GPU of which, where weights are in memory, the first head or two are yet in registers."""
-    monkeypatch.setattr(layout_module, "HELD_BESIDE", 8)
+    monkeypatch.setattr(layout_module, "MOST_REGISTER_WEIGHTS_BESIDE", 8)
     return imagine(monkeypatch)
 
 
@@ -240,7 +240,7 @@ def test_a_scale_out_of_range_is_multiplied_into_the_weights(layout: Layout, gpu
     assert_agree(cpu, launched)
     scales = launched.held["scales"][:3, 0]
     assert np.allclose(scales, [learner.runtime.model.space.scale[0] for learner in cpu.learners], rtol=1e-12)
-    assert 0.5**43 < SMALLEST < scales[0] < 0.5, "it has been folded, and shrunk since"
+    assert 0.5**43 < SMALLEST_SCALE < scales[0] < 0.5, "it has been folded, and shrunk since"
     assert scales[2] == 1.0
 
 
@@ -481,7 +481,7 @@ def test_every_head_is_summed_on_one_lane(heads: int, lanes: int, seed: int) -> 
     parts = parts[:, twin]  # some heads are equal
     module = Lanes(seed)
     shape = Shape(rule_named("banditron"), (heads,), heads, OWN, lanes, False)
-    names = build.bound(shape, Layout(lanes, "registers", lanes), module, module.wrap).names[round_module.__name__]
+    names = build.bind_names(shape, Layout(lanes, "registers", lanes), module, module.wrap).names[round_module.__name__]
     binding = Binding({round_module.__name__: names, __name__: names}, {}, module.wrap)
     slots = names["SLOTS"]
     sums, places = np.zeros((lanes, slots), np.float32), np.zeros((lanes, slots), np.int64)

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from onebit.engine.gpu import launch
 from onebit.engine.gpu.launch import DeviceRows, DeviceSchedules, Replicates, most_at_once, waiting_places
 from onebit.engine.gpu.layout import Layout
-from onebit.engine.gpu.round import KEPT, LABEL, ROW
-from onebit.engine.schedule import Schedule, events_of
+from onebit.engine.gpu.round import CHOICE_NUMBERS, LABEL, ROW
+from onebit.engine.schedule import Schedule, list_events
 from onebit.engine.stream import DECIDE, EVENT, LEARN
 from onebit.errors import OnebitError
 from onebit.rules import rule_named
@@ -82,7 +82,7 @@ def test_no_choice_is_written_over_while_it_waits(rounds: int, seed: int) -> Non
     generator = np.random.default_rng(seed)
     answers = np.arange(rounds) + generator.integers(0, 12, size=rounds)
     answers[generator.random(rounds) < 0.3] = -1
-    events = events_of(answers)
+    events = list_events(answers)
     places, count = waiting_places(events)
     assert places.min(initial=0) >= 0
     assert places.max(initial=0) < count
@@ -124,9 +124,7 @@ def test_what_the_driver_raises_is_a_sentence(where: str, gpu: Device, monkeypat
         raise RuntimeError("[2] Call to cuMemAlloc results in CUDA_ERROR_OUT_OF_MEMORY\nand more")
 
     monkeypatch.setattr(gpu, where, failing)
-    with pytest.raises(
-        OnebitError, match=r"^the GPU failed \(\[2\] Call to .*OUT_OF_MEMORY\); runs that are done are kept"
-    ):
+    with pytest.raises(OnebitError, match=r"^the GPU failed \(\[2\] Call to .*OUT_OF_MEMORY\); finished runs are kept"):
         on_gpu(learners_of(rule_named("perceptron"), {}, 3, 1), [problem(3, 4, 6)], Layout(1, "registers", 1))
 
 
@@ -175,8 +173,8 @@ def test_waves_are_as_large_as_memory_and_use_allow(gpu: Device) -> None:
     learner = learners_of(rule_named("banditron"), {}, 10, 1)[0]
     shape, layout = shape_of(learner, 100), Layout(8, "registers", 64)
     gpu.together = 100
-    assert most_at_once(shape, layout, 1000) == launch.WAVE * 100
-    size = 4 * 10 * layout.padded(shape) + 8 * KEPT
+    assert most_at_once(shape, layout, 1000) == launch.MOST_WAVES * 100
+    size = 4 * 10 * layout.padded(shape) + 8 * CHOICE_NUMBERS
     gpu.memory = 2 * 37 * size
     assert most_at_once(shape, layout, 1000) == 37, "half of what is free"
     gpu.memory = 0

@@ -17,7 +17,7 @@ from onebit.engine.gpu.layout import Layout, Shape
 from onebit.rules import rule_named
 from tests.engine.gpu.walks import RULES, named
 
-pytestmark = [pytest.mark.long, pytest.mark.skipif(not device.is_installed(), reason=device.missing())]
+pytestmark = [pytest.mark.long, pytest.mark.skipif(not device.is_installed(), reason=device.missing_message())]
 
 HOPPER = (9, 0)
 CASES = [
@@ -46,7 +46,7 @@ def shape_of(rule: Rule, options: Mapping[str, Any], classes: int, features: int
 
 def ptx(shape: Shape, layout: Layout) -> str:
     module = device.cuda()
-    written = build.bound(shape, layout, module, build._device_function).plain(build.loop_of(shape))
+    written = build.bind_names(shape, layout, module, build._device_function).plain(build.loop_for(shape))
     code, _ = module.compile_ptx(written, build.signature(shape), cc=HOPPER)
     return str(code)
 

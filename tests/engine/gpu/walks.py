@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from onebit.contract.rule import Rule
 from onebit.engine.gpu import launch
-from onebit.engine.gpu.build import layout_for, loop_of
+from onebit.engine.gpu.build import layout_for, loop_for
 from onebit.engine.gpu.launch import Counts, Replicates
 from onebit.engine.gpu.layout import Layout, Shape
-from onebit.engine.schedule import Schedule, events_of
+from onebit.engine.schedule import Schedule, list_events
 from onebit.engine.stream import CHOICE_COLUMNS, GREEDY, LABEL, Tally
 from onebit.errors import OnebitError
 from onebit.learner.learner import Learner, learner_class
@@ -95,7 +95,7 @@ def late(one: Problem, seed: int = 0, longest: int = 9) -> Problem:
     generator = np.random.default_rng([seed, one.rounds])
     answers = np.arange(one.rounds) + generator.integers(0, longest + 1, size=one.rounds)
     answers[generator.random(one.rounds) < 0.2] = -1
-    return one._replace(schedule=one.schedule._replace(events=events_of(answers)))
+    return one._replace(schedule=one.schedule._replace(events=list_events(answers)))
 
 
 def varied(rule: Rule, options: Mapping[str, Any], replicate: int) -> dict[str, Any]:
@@ -189,7 +189,7 @@ def on_gpu(
     seeds = [one.runtime.seed for one in learners]
     replicates = Replicates.of(shape, beginnings, [places[id(one)] for one in problems], seeds)
     marks = np.arange(1, problems[0].rounds + 1)
-    with _recorded(first_rounds, loop_of(shape)) as launches:
+    with _recorded(first_rounds, loop_for(shape)) as launches:
         device_rows: launch.DeviceRows | launch.DeviceSparseRows
         if shape.sparse:
             device_rows = launch.DeviceSparseRows(

@@ -13,15 +13,15 @@ from typing import Any
 from numpy.typing import NDArray
 
 from onebit.contract.rule import Matrix, Vector
-from onebit.engine.lanes import LANES, fused, load, plus, put, spread, total, totals
+from onebit.engine.lanes import LANES, broadcast, fused, load, plus, store, total, totals
 
 TILE = LANES  # lines and columns of a tile; a line is a cache line in single precision
-SIDE = 8  # number of lines that lie side by side
-TOGETHER = 8  # number of vectors whose products are subtracted from a matrix at once
-PIECE = SIDE * TILE  # numbers in eight lines of a tile
-DEPENDENT = 1e-10  # a vector with less than this left (squared) counts as dependent on the others
+LINES_AT_ONCE = 8  # number of lines that lie side by side
+VECTORS_AT_ONCE = 8  # number of vectors whose products are subtracted from a matrix at once
+HALF_TILE = LINES_AT_ONCE * TILE  # numbers in eight lines of a tile
+DEPENDENT_BELOW = 1e-10  # a vector with less than this left (squared) counts as dependent on the others
 # Off-diagonal moments below this share of those on the diagonal, or of their sum, count as 0.
-DIAGONAL, NOISE = 1e-10, 1e-17
+DIAGONAL_BELOW, NOISE_BELOW = 1e-10, 1e-17
 LEAST_PIVOT = 1e-9  # least share of a variance that is left after the others
 
 
@@ -30,44 +30,46 @@ def padded(size: int) -> int:
     return -(-size // TILE) * TILE
 
 
-def times(row: NDArray[Any], matrix: NDArray[Any], out: NDArray[Any]) -> None:
+def multiply_row(row: NDArray[Any], matrix: NDArray[Any], out: NDArray[Any]) -> None:
     """Write row @ matrix, for as many whole tiles of columns as `out` has room for.
 
     The matrix may have more lines than the row has numbers.
     """
-    width, lines, nothing, begin = matrix.shape[1], row.shape[0], spread(row.dtype.type(0)), 0
+    width, lines, nothing, begin = matrix.shape[1], row.shape[0], broadcast(row.dtype.type(0)), 0
     while begin + 4 * TILE <= out.shape[0]:
         a, b, c, d, place = nothing, nothing, nothing, nothing, begin
         for line in range(lines):
-            value = spread(row[line])
+            value = broadcast(row[line])
             a = fused(value, load(matrix, place), a)
             b = fused(value, load(matrix, place + TILE), b)
             c = fused(value, load(matrix, place + 2 * TILE), c)
             d = fused(value, load(matrix, place + 3 * TILE), d)
             place += width
-        put(out, begin, a)
-        put(out, begin + TILE, b)
-        put(out, begin + 2 * TILE, c)
-        put(out, begin + 3 * TILE, d)
+        store(out, begin, a)
+        store(out, begin + TILE, b)
+        store(out, begin + 2 * TILE, c)
+        store(out, begin + 3 * TILE, d)
         begin += 4 * TILE
     while begin < out.shape[0]:  # four sums at a time, so that none is waited for
         a, b, c, d, place, line = nothing, nothing, nothing, nothing, begin, 0
         while line + 4 <= lines:
-            a = fused(spread(row[line]), load(matrix, place), a)
-            b = fused(spread(row[line + 1]), load(matrix, place + width), b)
-            c = fused(spread(row[line + 2]), load(matrix, place + 2 * width), c)
-            d = fused(spread(row[line + 3]), load(matrix, place + 3 * width), d)
+            a = fused(broadcast(row[line]), load(matrix, place), a)
+            b = fused(broadcast(row[line + 1]), load(matrix, place + width), b)
+            c = fused(broadcast(row[line + 2]), load(matrix, place + 2 * width), c)
+            d = fused(broadcast(row[line + 3]), load(matrix, place + 3 * width), d)
             place += 4 * width
             line += 4
         while line < lines:
-            a = fused(spread(row[line]), load(matrix, place), a)
+            a = fused(broadcast(row[line]), load(matrix, place), a)
             place += width
             line += 1
-        put(out, begin, plus(plus(a, b), plus(c, d)))
+        store(out, begin, plus(plus(a, b), plus(c, d)))
         begin += TILE
 
 
-def times_some(row: NDArray[Any], chosen: NDArray[Any], count: int, matrix: NDArray[Any], out: NDArray[Any]) -> None:
+def multiply_chosen(
+    row: NDArray[Any], chosen: NDArray[Any], count: int, matrix: NDArray[Any], out: NDArray[Any]
+) -> None:
     """Add row @ matrix to `out`, using only the first `count` of the chosen entries of the row."""
     width, begin = matrix.shape[1], 0
     while begin + 4 * TILE <= width:
@@ -75,22 +77,22 @@ def times_some(row: NDArray[Any], chosen: NDArray[Any], count: int, matrix: NDAr
         c, d = load(out, begin + 2 * TILE), load(out, begin + 3 * TILE)
         for index in range(count):
             line = chosen[index]
-            value, place = spread(row[line]), line * width + begin
+            value, place = broadcast(row[line]), line * width + begin
             a = fused(value, load(matrix, place), a)
             b = fused(value, load(matrix, place + TILE), b)
             c = fused(value, load(matrix, place + 2 * TILE), c)
             d = fused(value, load(matrix, place + 3 * TILE), d)
-        put(out, begin, a)
-        put(out, begin + TILE, b)
-        put(out, begin + 2 * TILE, c)
-        put(out, begin + 3 * TILE, d)
+        store(out, begin, a)
+        store(out, begin + TILE, b)
+        store(out, begin + 2 * TILE, c)
+        store(out, begin + 3 * TILE, d)
         begin += 4 * TILE
     while begin < width:
         a = load(out, begin)
         for index in range(count):
             line = chosen[index]
-            a = fused(spread(row[line]), load(matrix, line * width + begin), a)
-        put(out, begin, a)
+            a = fused(broadcast(row[line]), load(matrix, line * width + begin), a)
+        store(out, begin, a)
         begin += TILE
 
 
@@ -103,56 +105,56 @@ def write_diagonal_image(diagonal: NDArray[Any], x: NDArray[Any], image: NDArray
     return total
 
 
-def line_at(line: int) -> int:
+def line_offset(line: int) -> int:
     """Return the offset of a line that starts a block of eight; for the line after the last, the size."""
     tile = line // TILE
     return TILE * (tile + 1) * (TILE * tile // 2 + line % TILE)
 
 
-def place_of(line: int, column: int) -> int:
+def number_offset(line: int, column: int) -> int:
     """Return the offset of a number that is below the diagonal or in a tile on it."""
-    within = line % SIDE
-    return line_at(line - within) + column // TILE * PIECE + within * TILE + column % TILE
+    within = line % LINES_AT_ONCE
+    return line_offset(line - within) + column // TILE * HALF_TILE + within * TILE + column % TILE
 
 
 def write_image(tiles: NDArray[Any], x: NDArray[Any], image: NDArray[Any]) -> Any:
     """Write P x; return x'Px. Every number is used twice, for its line and for its column."""
-    size, nothing, place = x.shape[0], spread(x.dtype.type(0)), 0
+    size, nothing, place = x.shape[0], broadcast(x.dtype.type(0)), 0
     for column in range(0, size, TILE):
-        put(image, column, nothing)
+        store(image, column, nothing)
     for tile in range(0, size, TILE):
-        one, two, three, four = nothing, nothing, nothing, nothing
-        five, six, seven, eight = nothing, nothing, nothing, nothing
-        upper = one, two, three, four, five, six, seven, eight
-        for line in range(tile, tile + TILE, SIDE):
-            upper = one, two, three, four, five, six, seven, eight
-            one, two, three, four = nothing, nothing, nothing, nothing
-            five, six, seven, eight = nothing, nothing, nothing, nothing
-            own = x[line : line + SIDE]
-            a, b, c, d = spread(own[0]), spread(own[1]), spread(own[2]), spread(own[3])
-            e, f, g, h = spread(own[4]), spread(own[5]), spread(own[6]), spread(own[7])
+        sum_1, sum_2, sum_3, sum_4 = nothing, nothing, nothing, nothing
+        sum_5, sum_6, sum_7, sum_8 = nothing, nothing, nothing, nothing
+        upper = sum_1, sum_2, sum_3, sum_4, sum_5, sum_6, sum_7, sum_8
+        for line in range(tile, tile + TILE, LINES_AT_ONCE):
+            upper = sum_1, sum_2, sum_3, sum_4, sum_5, sum_6, sum_7, sum_8
+            sum_1, sum_2, sum_3, sum_4 = nothing, nothing, nothing, nothing
+            sum_5, sum_6, sum_7, sum_8 = nothing, nothing, nothing, nothing
+            own = x[line : line + LINES_AT_ONCE]
+            a, b, c, d = broadcast(own[0]), broadcast(own[1]), broadcast(own[2]), broadcast(own[3])
+            e, f, g, h = broadcast(own[4]), broadcast(own[5]), broadcast(own[6]), broadcast(own[7])
             for column in range(0, tile + TILE, TILE):
                 value, even, odd = load(x, column), load(image, column), nothing
                 numbers = load(tiles, place)
-                one, even = fused(numbers, value, one), fused(numbers, a, even)
+                sum_1, even = fused(numbers, value, sum_1), fused(numbers, a, even)
                 numbers = load(tiles, place + TILE)
-                two, odd = fused(numbers, value, two), fused(numbers, b, odd)
+                sum_2, odd = fused(numbers, value, sum_2), fused(numbers, b, odd)
                 numbers = load(tiles, place + 2 * TILE)
-                three, even = fused(numbers, value, three), fused(numbers, c, even)
+                sum_3, even = fused(numbers, value, sum_3), fused(numbers, c, even)
                 numbers = load(tiles, place + 3 * TILE)
-                four, odd = fused(numbers, value, four), fused(numbers, d, odd)
+                sum_4, odd = fused(numbers, value, sum_4), fused(numbers, d, odd)
                 numbers = load(tiles, place + 4 * TILE)
-                five, even = fused(numbers, value, five), fused(numbers, e, even)
+                sum_5, even = fused(numbers, value, sum_5), fused(numbers, e, even)
                 numbers = load(tiles, place + 5 * TILE)
-                six, odd = fused(numbers, value, six), fused(numbers, f, odd)
+                sum_6, odd = fused(numbers, value, sum_6), fused(numbers, f, odd)
                 numbers = load(tiles, place + 6 * TILE)
-                seven, even = fused(numbers, value, seven), fused(numbers, g, even)
+                sum_7, even = fused(numbers, value, sum_7), fused(numbers, g, even)
                 numbers = load(tiles, place + 7 * TILE)
-                eight, odd = fused(numbers, value, eight), fused(numbers, h, odd)
-                put(image, column, plus(even, odd))
-                place += PIECE
-        lower = one, two, three, four, five, six, seven, eight
-        put(image, tile, plus(load(image, tile), totals(upper, lower)))
+                sum_8, odd = fused(numbers, value, sum_8), fused(numbers, h, odd)
+                store(image, column, plus(even, odd))
+                place += HALF_TILE
+        lower = sum_1, sum_2, sum_3, sum_4, sum_5, sum_6, sum_7, sum_8
+        store(image, tile, plus(load(image, tile), totals(upper, lower)))
     product = nothing
     for column in range(0, size, TILE):
         product = fused(load(x, column), load(image, column), product)
@@ -166,57 +168,57 @@ def reduce_image(vectors: NDArray[Any], count: int, x: NDArray[Any], image: NDAr
     """
     size, nothing, lost = x.shape[0], x.dtype.type(0), x.dtype.type(0)
     for first in range(0, count, 2):
-        one, two, begin, next_one = spread(nothing), spread(nothing), first * size, (first + 1) * size
+        sums, sums_next, begin, begin_next = broadcast(nothing), broadcast(nothing), first * size, (first + 1) * size
         for column in range(0, size, TILE):
             value = load(x, column)
-            one = fused(load(vectors, begin + column), value, one)
-            two = fused(load(vectors, next_one + column), value, two)
-        along, along_next = total(one), total(two) if first + 1 < count else nothing
-        less, less_next = spread(-along), spread(-along_next)
+            sums = fused(load(vectors, begin + column), value, sums)
+            sums_next = fused(load(vectors, begin_next + column), value, sums_next)
+        along, along_next = total(sums), total(sums_next) if first + 1 < count else nothing
+        less, less_next = broadcast(-along), broadcast(-along_next)
         for column in range(0, size, TILE):
             reduced = fused(less, load(vectors, begin + column), load(image, column))
-            put(image, column, fused(less_next, load(vectors, next_one + column), reduced))
+            store(image, column, fused(less_next, load(vectors, begin_next + column), reduced))
         lost += along * along + along_next * along_next
     return lost
 
 
 def downdate(tiles: NDArray[Any], vectors: NDArray[Any], size: int) -> bool:
-    """Subtract gg' from P for `TOGETHER` vectors g; return True if all variances stay positive."""
+    """Subtract gg' from P for `VECTORS_AT_ONCE` vectors g; return True if all variances stay positive."""
     healthy, place, kind = True, 0, tiles.dtype.type
-    nothing, whole, half = spread(kind(0)), spread(kind(-1)), spread(kind(-0.5))
-    for line in range(0, size, SIDE):
+    nothing, whole, half = broadcast(kind(0)), broadcast(kind(-1)), broadcast(kind(-0.5))
+    for line in range(0, size, LINES_AT_ONCE):
         tile = line // TILE * TILE
         for column in range(0, tile + TILE, TILE):
             factor = half if column == tile else whole  # the diagonal is stored halved
-            one, two = load(tiles, place), load(tiles, place + TILE)
-            three, four = load(tiles, place + 2 * TILE), load(tiles, place + 3 * TILE)
-            five, six = load(tiles, place + 4 * TILE), load(tiles, place + 5 * TILE)
-            seven, eight = load(tiles, place + 6 * TILE), load(tiles, place + 7 * TILE)
-            for begin in range(0, TOGETHER * size, size):
+            line_1, line_2 = load(tiles, place), load(tiles, place + TILE)
+            line_3, line_4 = load(tiles, place + 2 * TILE), load(tiles, place + 3 * TILE)
+            line_5, line_6 = load(tiles, place + 4 * TILE), load(tiles, place + 5 * TILE)
+            line_7, line_8 = load(tiles, place + 6 * TILE), load(tiles, place + 7 * TILE)
+            for begin in range(0, VECTORS_AT_ONCE * size, size):
                 value, own = fused(factor, load(vectors, begin + column), nothing), vectors[begin + line : begin + size]
-                one, two = fused(value, spread(own[0]), one), fused(value, spread(own[1]), two)
-                three, four = fused(value, spread(own[2]), three), fused(value, spread(own[3]), four)
-                five, six = fused(value, spread(own[4]), five), fused(value, spread(own[5]), six)
-                seven, eight = fused(value, spread(own[6]), seven), fused(value, spread(own[7]), eight)
-            put(tiles, place, one)
-            put(tiles, place + TILE, two)
-            put(tiles, place + 2 * TILE, three)
-            put(tiles, place + 3 * TILE, four)
-            put(tiles, place + 4 * TILE, five)
-            put(tiles, place + 5 * TILE, six)
-            put(tiles, place + 6 * TILE, seven)
-            put(tiles, place + 7 * TILE, eight)
-            place += PIECE
-        for within in range(line, line + SIDE):
-            healthy = healthy and tiles[place_of(within, within)] > kind(0)
+                line_1, line_2 = fused(value, broadcast(own[0]), line_1), fused(value, broadcast(own[1]), line_2)
+                line_3, line_4 = fused(value, broadcast(own[2]), line_3), fused(value, broadcast(own[3]), line_4)
+                line_5, line_6 = fused(value, broadcast(own[4]), line_5), fused(value, broadcast(own[5]), line_6)
+                line_7, line_8 = fused(value, broadcast(own[6]), line_7), fused(value, broadcast(own[7]), line_8)
+            store(tiles, place, line_1)
+            store(tiles, place + TILE, line_2)
+            store(tiles, place + 2 * TILE, line_3)
+            store(tiles, place + 3 * TILE, line_4)
+            store(tiles, place + 4 * TILE, line_5)
+            store(tiles, place + 5 * TILE, line_6)
+            store(tiles, place + 6 * TILE, line_7)
+            store(tiles, place + 7 * TILE, line_8)
+            place += HALF_TILE
+        for within in range(line, line + LINES_AT_ONCE):
+            healthy = healthy and tiles[number_offset(within, within)] > kind(0)
     return healthy
 
 
-def repair(tiles: NDArray[Any], size: int, least: float, most: float) -> None:
+def repair_matrix(tiles: NDArray[Any], size: int, least: float, most: float) -> None:
     """Replace P by its diagonal, with the variances clipped to the range from `least` to `most`."""
     for line in range(size):
         for column in range(line // TILE * TILE + TILE):
-            place = place_of(line, column)
+            place = number_offset(line, column)
             variance = min(most, max(least, 2.0 * float(tiles[place]))) if line == column else 0.0
             tiles[place] = variance / 2.0
 
@@ -224,7 +226,7 @@ def repair(tiles: NDArray[Any], size: int, least: float, most: float) -> None:
 # --- orthonormal vectors, and the rotation that diagonalises moments -----------------------------------------------------
 
 
-def products(vector: NDArray[Any], rows: NDArray[Any], out: NDArray[Any]) -> None:
+def write_products(vector: NDArray[Any], rows: NDArray[Any], out: NDArray[Any]) -> None:
     """Write the dot products of a vector with eight rows."""
     first, second, third, fourth = rows[0], rows[1], rows[2], rows[3]
     fifth, sixth, seventh, eighth = rows[4], rows[5], rows[6], rows[7]
@@ -243,7 +245,7 @@ def products(vector: NDArray[Any], rows: NDArray[Any], out: NDArray[Any]) -> Non
     out[0], out[1], out[2], out[3], out[4], out[5], out[6], out[7] = a, b, c, d, e, f, g, h
 
 
-def combine(out: NDArray[Any], before: Any, factors: NDArray[Any], rows: NDArray[Any]) -> None:
+def add_rows(out: NDArray[Any], before: Any, factors: NDArray[Any], rows: NDArray[Any]) -> None:
     """Multiply `out` by the factor `before`, and add eight rows times their factors."""
     first, second, third, fourth = rows[0], rows[1], rows[2], rows[3]
     fifth, sixth, seventh, eighth = rows[4], rows[5], rows[6], rows[7]
@@ -265,8 +267,8 @@ def orthonormalise(vectors: NDArray[Any], index: int, vector: NDArray[Any]) -> N
     for column in range(width):
         own[column] = vector[column]
     for time in range(3):
-        for other in range(index if time > 0 else 0):
-            known, along = vectors[other], zero
+        for earlier in range(index if time > 0 else 0):
+            known, along = vectors[earlier], zero
             for column in range(width):
                 along += own[column] * known[column]
             for column in range(width):
@@ -275,7 +277,7 @@ def orthonormalise(vectors: NDArray[Any], index: int, vector: NDArray[Any]) -> N
         for column in range(width):
             squares += own[column] * own[column]
         left = float(squares)
-        factor = vector.dtype.type(1.0 / math.sqrt(left) if left > (DEPENDENT if time > 0 else 0.0) else 0.0)
+        factor = vector.dtype.type(1.0 / math.sqrt(left) if left > (DEPENDENT_BELOW if time > 0 else 0.0) else 0.0)
         for column in range(width):
             own[column] *= factor
 
@@ -286,23 +288,23 @@ def diagonalise(moments: Matrix, rotation: Matrix) -> bool:
     for index in range(size):
         trace += moments[index, index]
     for index in range(size):
-        for other in range(index + 1, size):
-            mixed, own, its = moments[index, other], moments[index, index], moments[other, other]
-            if abs(mixed) <= DIAGONAL * math.sqrt(abs(own * its)) + NOISE * trace:
+        for second in range(index + 1, size):
+            mixed, own, second_moment = moments[index, second], moments[index, index], moments[second, second]
+            if abs(mixed) <= DIAGONAL_BELOW * math.sqrt(abs(own * second_moment)) + NOISE_BELOW * trace:
                 continue
             rotated = True
-            theta = (its - own) / (2.0 * mixed)
+            theta = (second_moment - own) / (2.0 * mixed)
             tangent = math.copysign(1.0, theta) / (abs(theta) + math.sqrt(theta * theta + 1.0))
             cosine = 1.0 / math.sqrt(tangent * tangent + 1.0)
             sine = tangent * cosine
             for column in range(size):
-                a, b = moments[index, column], moments[other, column]
-                moments[index, column], moments[other, column] = cosine * a - sine * b, sine * a + cosine * b
-                a, b = rotation[index, column], rotation[other, column]
-                rotation[index, column], rotation[other, column] = cosine * a - sine * b, sine * a + cosine * b
+                a, b = moments[index, column], moments[second, column]
+                moments[index, column], moments[second, column] = cosine * a - sine * b, sine * a + cosine * b
+                a, b = rotation[index, column], rotation[second, column]
+                rotation[index, column], rotation[second, column] = cosine * a - sine * b, sine * a + cosine * b
             for row in range(size):
-                a, b = moments[row, index], moments[row, other]
-                moments[row, index], moments[row, other] = cosine * a - sine * b, sine * a + cosine * b
+                a, b = moments[row, index], moments[row, second]
+                moments[row, index], moments[row, second] = cosine * a - sine * b, sine * a + cosine * b
     return rotated
 
 
@@ -311,9 +313,9 @@ def sort_diagonal(moments: Matrix, rotation: Matrix) -> None:
     size = moments.shape[0]
     for index in range(size):
         largest = index
-        for other in range(index + 1, size):
-            if moments[other, other] > moments[largest, largest]:
-                largest = other
+        for candidate in range(index + 1, size):
+            if moments[candidate, candidate] > moments[largest, largest]:
+                largest = candidate
         moments[index, index], moments[largest, largest] = moments[largest, largest], moments[index, index]
         for column in range(size):
             before = rotation[index, column]
@@ -324,7 +326,7 @@ def sort_diagonal(moments: Matrix, rotation: Matrix) -> None:
 # --- triangles ---------------------------------------------------------------------------------------------------------
 
 
-def invert(
+def invert_triangle(
     lower: Matrix, varying: Vector, inverse: Matrix, row: Vector, factor: NDArray[Any], logarithms: Vector
 ) -> None:
     """Write L^-1 and its transpose, where LL' is the matrix in the lower triangle of `lower`.
@@ -339,8 +341,8 @@ def invert(
         line, inverted, left = row[:index], inverse[index], lower[index, index]
         least, unit = LEAST_PIVOT * left, 0.0
         transform(inverse, lower[index], line)
-        for other in range(index):
-            left -= line[other] * line[other]
+        for column in range(index):
+            left -= line[column] * line[column]
         if varying[index] > before:
             unit = 1.0 / math.sqrt(max(least, left))
             logarithm += math.log(max(least, left))
@@ -363,18 +365,18 @@ def transform(factor: NDArray[Any], row: NDArray[Any], out: NDArray[Any]) -> Non
     while index + 4 <= count:
         first, second, third, fourth = factor[index], factor[index + 1], factor[index + 2], factor[index + 3]
         a, b, c, d = kind(0), kind(0), kind(0), kind(0)
-        for other in range(index + 4):
-            value = kind(row[other])
-            a += first[other] * value
-            b += second[other] * value
-            c += third[other] * value
-            d += fourth[other] * value
+        for column in range(index + 4):
+            value = kind(row[column])
+            a += first[column] * value
+            b += second[column] * value
+            c += third[column] * value
+            d += fourth[column] * value
         out[index], out[index + 1], out[index + 2], out[index + 3] = a, b, c, d
         index += 4
     while index < count:
         line, total = factor[index], kind(0)
-        for other in range(index + 1):
-            total += line[other] * kind(row[other])
+        for column in range(index + 1):
+            total += line[column] * kind(row[column])
         out[index] = total
         index += 1
 

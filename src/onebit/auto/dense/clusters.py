@@ -22,14 +22,14 @@ from numpy.typing import NDArray
 
 from onebit.auto.dense.views import INVERSE, MEAN, SEEN, FeatureStatistics
 from onebit.contract.rule import Matrix, Vector
-from onebit.spaces.layout import NUMBERS, ArraySpec, allocate
+from onebit.spaces.layout import ArraySpec, allocate
 
 PRIOR_ROWS = 3.0  # rows for which the initial within-class variance, that of all rows, counts
 LEAST_BETWEEN = 0.01  # least share of the variance that is between classes
-RATIO, SHARE = 0, 1  # of a column: k and w
+RATIO, WITHIN = 0, 1  # of a column: k and w
 CENTRE, PRECISION, DOUBT = 0, 1, 2  # of a column of a class: c, 1/V, and 1/(V (n + k))
 GROWTH = 1.02
-TOGETHER = 16  # number of factors multiplied before their logarithm is taken
+FACTORS_AT_ONCE = 16  # number of factors multiplied before their logarithm is taken
 
 
 class Clusters(NamedTuple):
@@ -46,21 +46,21 @@ class Clusters(NamedTuple):
 
     @classmethod
     def empty(cls, heads: int, features: int, dtype: Any) -> Clusters:
-        made = cls(**allocate(cls.layout(heads, features, dtype)))
-        made.columns[RATIO], made.columns[SHARE] = 1.0, 0.5
-        return made
+        clusters = cls(**allocate(cls.layout(heads, features, dtype)))
+        clusters.columns[RATIO], clusters.columns[WITHIN] = 1.0, 0.5
+        return clusters
 
     @staticmethod
     def layout(heads: int, features: int, dtype: Any) -> dict[str, ArraySpec]:
         return {
             "means": ArraySpec((heads, features), dtype),
-            "counts": ArraySpec((heads,), NUMBERS, 0.0),
-            "within": ArraySpec((features,), NUMBERS),
-            "columns": ArraySpec((2, features), NUMBERS),
-            "freedom": ArraySpec((1,), NUMBERS),
+            "counts": ArraySpec((heads,), np.float64, 0.0),
+            "within": ArraySpec((features,), np.float64),
+            "columns": ArraySpec((2, features), np.float64),
+            "freedom": ArraySpec((1,), np.float64),
             "shapes": ArraySpec((heads, 3, features), dtype),
-            "logarithms": ArraySpec((heads,), NUMBERS),
-            "worked": ArraySpec((heads,), NUMBERS),
+            "logarithms": ArraySpec((heads,), np.float64),
+            "worked": ArraySpec((heads,), np.float64),
         }
 
     def copy_into(self, larger: Clusters, statistics: FeatureStatistics) -> Clusters:
@@ -99,16 +99,16 @@ def score_clusters(
 def add_class_row(clusters: Clusters, x: NDArray[Any], label: int) -> None:
     """Add a row to a class."""
     mean, count, within = clusters.means[label], clusters.counts[label], clusters.within
-    kept, share = count / (count + 1.0), clusters.means.dtype.type(1.0 / (count + 1.0))
+    factor, share = count / (count + 1.0), clusters.means.dtype.type(1.0 / (count + 1.0))
     for column in range(x.shape[0]):
         difference = x[column] - mean[column]
-        within[column] += float(difference) * float(difference) * kept
+        within[column] += float(difference) * float(difference) * factor
         mean[column] += difference * share
     clusters.freedom[0] += 1.0 if count > 0.0 else 0.0
     clusters.counts[label] += 1.0
 
 
-def part(clusters: Clusters, statistics: FeatureStatistics) -> None:
+def divide_variances(clusters: Clusters, statistics: FeatureStatistics) -> None:
     """Divide the variance of every column into within-class and between-class, and update all classes."""
     columns, inverse = clusters.columns, statistics.scales[INVERSE]
     share = 1.0 / (clusters.freedom[0] + PRIOR_ROWS)
@@ -116,25 +116,25 @@ def part(clusters: Clusters, statistics: FeatureStatistics) -> None:
         precision = float(inverse[column]) * float(inverse[column])
         within = min(1.0, (clusters.within[column] * precision + PRIOR_ROWS) * share)
         between = max(1.0 - within, LEAST_BETWEEN)
-        columns[RATIO, column], columns[SHARE, column] = (1.0 - between) / between, 1.0 - between
+        columns[RATIO, column], columns[WITHIN, column] = (1.0 - between) / between, 1.0 - between
     for head in range(clusters.means.shape[0]):
         shape_class(clusters, statistics, head)
 
 
-def shape_grown(clusters: Clusters, statistics: FeatureStatistics, label: int) -> None:
+def update_shape(clusters: Clusters, statistics: FeatureStatistics, label: int) -> None:
     if clusters.counts[label] > GROWTH * clusters.worked[label]:
         shape_class(clusters, statistics, label)
 
 
 def shape_class(clusters: Clusters, statistics: FeatureStatistics, label: int) -> None:
-    """Compute what scoring needs to know of a class."""
+    """Compute the centre, precisions and doubts of a class, which scoring uses."""
     count, own, total = clusters.counts[label], clusters.means[label], 0.0
     mean, inverse = statistics.scales[MEAN], statistics.scales[INVERSE]
-    ratio, share = clusters.columns[RATIO], clusters.columns[SHARE]
+    ratio, share = clusters.columns[RATIO], clusters.columns[WITHIN]
     shape = clusters.shapes[label]
-    for begin in range(0, own.shape[0], TOGETHER):
+    for begin in range(0, own.shape[0], FACTORS_AT_ONCE):
         product = 1.0
-        for column in range(begin, min(own.shape[0], begin + TOGETHER)):
+        for column in range(begin, min(own.shape[0], begin + FACTORS_AT_ONCE)):
             strength, unit = count + ratio[column], float(inverse[column])
             precision = strength / (share[column] * (strength + 1.0)) if unit > 0.0 else 0.0
             shape[CENTRE, column] = count / strength * (float(own[column]) - float(mean[column])) * unit

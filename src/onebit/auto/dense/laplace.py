@@ -23,17 +23,17 @@ import math
 from onebit.auto.dense.linear import LinearMembers, learnt_variance, move_class
 from onebit.contract.rule import Vector
 
-HALVINGS = 12
-EVENLY = 0.1  # share of what a wrong answer takes from its class that is spread equally over all others
-SETTLED = 1e-4  # a right answer with less variance than this to gain is ignored
-NEAR = 0.05  # relative error allowed for a Newton step
-LIKELY = 0.5  # from this probability on, the likelihood's curvature only decreases
-MOST_RAISED = 600.0  # the logarithm of a probability moves by at most this
-LEAST = 1e-300  # the smallest probability used in place of 0
+BISECTIONS = 12
+EVEN_SHARE = 0.1  # share of what a wrong answer takes from its class that is spread equally over all others
+SETTLED_BELOW = 1e-4  # a right answer with less variance than this to gain is ignored
+NEWTON_ERROR = 0.05  # relative error allowed for a Newton step
+LIKELY_FROM = 0.5  # from this probability on, the likelihood's curvature only decreases
+MOST_LOG_CHANGE = 600.0  # the logarithm of a probability moves by at most this
+LEAST_PROBABILITY = 1e-300  # the smallest probability used in place of 0
 SURPRISES = 0.1  # directions at least this long may be drawn at random
 
 # Scratch space of a step: which classes may change, their directions, their new probabilities, and their chances to move.
-CHANGED, DIRECTION, MOVED, CHANCE = 0, 1, 2, 3
+CLASS, DIRECTION, NEW_PROBABILITY, CHANCE = 0, 1, 2, 3
 
 
 def learn_linear(
@@ -52,68 +52,70 @@ def learn_linear(
     [0, 1) and decides which surprising changes below it are made all the same.
     """
     work = linear.work
-    rest, count = LEAST, 0
-    for other in range(beliefs.shape[0]):
-        count += about[other] > 0.0
-        if other != label:
-            rest += beliefs[other]
+    rest_mass, count = LEAST_PROBABILITY, 0
+    for head in range(beliefs.shape[0]):
+        count += about[head] > 0.0
+        if head != label:
+            rest_mass += beliefs[head]
     longest = 1.0 if right else beliefs[label]  # the solution is no farther along the directions
-    likely, number, still, most = 0, 0, 0.0, 0.0
-    for other in range(beliefs.shape[0]):
-        if about[other] == 0.0:
+    candidates, movers, unmoved_mass, most = 0, 0, 0.0, 0.0
+    for head in range(beliefs.shape[0]):
+        if about[head] == 0.0:
             continue
-        direction = rest if other == label else -beliefs[other]
+        direction = rest_mass if head == label else -beliefs[head]
         if not right:
-            direction = 1.0 if other == label else -((1.0 - EVENLY) * beliefs[other] / rest + EVENLY / (count - 1))
-        chance = chance_to_move(abs(longest * direction), linear.bounds[member, other], fine)
+            direction = (
+                1.0 if head == label else -((1.0 - EVEN_SHARE) * beliefs[head] / rest_mass + EVEN_SHARE / (count - 1))
+            )
+        chance = chance_to_move(abs(longest * direction), linear.bounds[member, head], fine)
         most = max(most, chance)
-        if chance > draw or other == label:
-            work[CHANGED, likely], work[DIRECTION, likely] = other, direction
-            likely += 1
+        if chance > draw or head == label:
+            work[CLASS, candidates], work[DIRECTION, candidates] = head, direction
+            candidates += 1
         else:
-            still += beliefs[other]
-    expected = right and rest < SURPRISES
-    if most <= draw or (expected and rest * rest * linear.bounds[member, label] < SETTLED):
+            unmoved_mass += beliefs[head]
+    expected = right and rest_mass < SURPRISES
+    if most <= draw or (expected and rest_mass * rest_mass * linear.bounds[member, label] < SETTLED_BELOW):
         return
-    if expected and rest * rest * learnt_variance(linear, member, label) < SETTLED:
+    if expected and rest_mass * rest_mass * learnt_variance(linear, member, label) < SETTLED_BELOW:
         return
     spread, most = 0.0, 0.0
-    for place in range(likely):
-        other, direction = int(work[CHANGED, place]), work[DIRECTION, place]
-        variance = learnt_variance(linear, member, other)
+    for place in range(candidates):
+        head, direction = int(work[CLASS, place]), work[DIRECTION, place]
+        variance = learnt_variance(linear, member, head)
         chance = chance_to_move(abs(longest * direction), variance, fine)
         most = max(most, chance)
-        if chance <= draw and other != label:
-            still += beliefs[other]
+        if chance <= draw and head != label:
+            unmoved_mass += beliefs[head]
             continue
-        work[CHANGED, number], work[DIRECTION, number], work[CHANCE, number] = other, direction, chance
+        work[CLASS, movers], work[DIRECTION, movers], work[CHANCE, movers] = head, direction, chance
         spread += direction * direction * variance
-        number += 1
+        movers += 1
     if most <= draw:
         return
-    length = sought_length(linear, member, beliefs, label, right, number, spread, still)
-    own, others = 0.0, still
-    for place in range(number):
-        other = int(work[CHANGED, place])
-        raise_by = min(MOST_RAISED, length * work[DIRECTION, place] * linear.variances[member, other])
-        moved = beliefs[other] * math.exp(raise_by)
-        work[MOVED, place] = moved
-        if other == label:
+    length = find_step_length(linear, member, beliefs, label, right, movers, spread, unmoved_mass)
+    own, other_mass = 0.0, unmoved_mass
+    for place in range(movers):
+        head = int(work[CLASS, place])
+        raise_by = min(MOST_LOG_CHANGE, length * work[DIRECTION, place] * linear.variances[member, head])
+        moved = beliefs[head] * math.exp(raise_by)
+        work[NEW_PROBABILITY, place] = moved
+        if head == label:
             own = moved
         else:
-            others += moved
-    others = max(LEAST, others)
-    own, others, total = own / (own + others), others / (own + others), own + others
+            other_mass += moved
+    other_mass = max(LEAST_PROBABILITY, other_mass)
+    own, other_mass, total = own / (own + other_mass), other_mass / (own + other_mass), own + other_mass
     evidence = 0.0
-    for place in range(number):
-        other = int(work[CHANGED, place])
-        difference = others if other == label else work[MOVED, place] / total
-        work[MOVED, place] = own / others * difference * difference
-        evidence += work[MOVED, place] * linear.variances[member, other]
-    for place in range(number):
-        other = int(work[CHANGED, place])
-        variance, curvature = linear.variances[member, other], work[MOVED, place]
-        chance = most if other == label else work[CHANCE, place]  # the label moves whenever any class does
+    for place in range(movers):
+        head = int(work[CLASS, place])
+        difference = other_mass if head == label else work[NEW_PROBABILITY, place] / total
+        work[NEW_PROBABILITY, place] = own / other_mass * difference * difference
+        evidence += work[NEW_PROBABILITY, place] * linear.variances[member, head]
+    for place in range(movers):
+        head = int(work[CLASS, place])
+        variance, curvature = linear.variances[member, head], work[NEW_PROBABILITY, place]
+        chance = most if head == label else work[CHANCE, place]  # the label moves whenever any class does
         # All classes share one evidence, in proportion.
         if linear.widths[member] != linear.lengths[member]:
             curvature /= 1.0 + evidence
@@ -121,7 +123,7 @@ def learn_linear(
         curvature /= chance
         change = length * work[DIRECTION, place] / chance
         if chance < 1.0 or curvature * variance >= fine or abs(change) * variance >= fine:
-            move_class(linear, member, other, change, curvature if curvature * variance >= 0.1 * fine else 0.0)
+            move_class(linear, member, head, change, curvature if curvature * variance >= 0.1 * fine else 0.0)
 
 
 def chance_to_move(steep: float, variance: float, fine: float) -> float:
@@ -131,43 +133,43 @@ def chance_to_move(steep: float, variance: float, fine: float) -> float:
     return steep * variance / fine if steep >= SURPRISES else 0.0
 
 
-def sought_length(
+def find_step_length(
     linear: LinearMembers,
     member: int,
     beliefs: Vector,
     label: int,
     right: bool,
-    number: int,
+    movers: int,
     spread: float,
-    still: float,
+    unmoved_mass: float,
 ) -> float:
     """Return how far along the directions the most likely scores lie."""
     work, variances = linear.work, linear.variances
-    if right and beliefs[label] >= LIKELY:
+    if right and beliefs[label] >= LIKELY_FROM:
         mean, square = 0.0, 0.0
-        for place in range(number):
-            other = int(work[CHANGED, place])
-            slope = work[DIRECTION, place] * variances[member, other]
-            mean += beliefs[other] * slope
-            square += beliefs[other] * slope * slope
+        for place in range(movers):
+            head = int(work[CLASS, place])
+            slope = work[DIRECTION, place] * variances[member, head]
+            mean += beliefs[head] * slope
+            square += beliefs[head] * slope * slope
         bend = (square - mean * mean) / spread
-        if bend < NEAR:
+        if bend < NEWTON_ERROR:
             return float(1.0 / (1.0 + bend))
     low, high = (0.0, 1.0) if right else (-beliefs[label], 0.0)
-    for _ in range(HALVINGS):
+    for _ in range(BISECTIONS):
         length = 0.5 * (low + high)
-        own, upward, others, downward = 0.0, 0.0, max(LEAST, still), 0.0
-        for place in range(number):
-            other = int(work[CHANGED, place])
-            steep = work[DIRECTION, place] * variances[member, other]
-            moved = beliefs[other] * math.exp(min(MOST_RAISED, length * steep))
-            if other == label:
+        own, upward, other_mass, downward = 0.0, 0.0, max(LEAST_PROBABILITY, unmoved_mass), 0.0
+        for place in range(movers):
+            head = int(work[CLASS, place])
+            steep = work[DIRECTION, place] * variances[member, head]
+            moved = beliefs[head] * math.exp(min(MOST_LOG_CHANGE, length * steep))
+            if head == label:
                 own, upward = moved, steep
             else:
-                others += moved
+                other_mass += moved
                 downward += moved * steep
         # Computed from the others, which for an almost certain label are below the rounding error of 1 minus its probability.
-        slope = (upward - downward / others) * (others if right else -own) / (own + others)
+        slope = (upward - downward / other_mass) * (other_mass if right else -own) / (own + other_mass)
         if slope > length * spread:
             low = length
         else:

@@ -12,7 +12,7 @@ takes a sixth longer.
 Writing a matrix takes longer than reading it. So the vectors g whose gg' a step subtracts from it are collected
 behind it, until there are eight: `waiting` says how many there are, and images are of P minus all of them.
 
-One member follows functions that change slowly: whenever its P is written, the diagonal grows a little (`follow`), as
+One member follows functions that change slowly: whenever its P is written, the diagonal grows a little (`let_drift`), as
 if the weights had moved at random meanwhile.
 """
 
@@ -26,35 +26,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.auto.dense.algebra import (
-    TOGETHER,
+    VECTORS_AT_ONCE,
     downdate,
-    line_at,
+    line_offset,
+    number_offset,
     padded,
-    place_of,
     reduce_image,
-    repair,
+    repair_matrix,
     write_diagonal_image,
     write_image,
 )
 from onebit.auto.dense.mixture import CENTRED
 from onebit.contract.rule import Matrix, Vector
-from onebit.spaces.layout import NUMBERS, REPAIRS, ArraySpec
+from onebit.spaces.layout import REPAIRS, ArraySpec
 
-START = 100.0  # initial variance of a weight, so that scores of tens are possible from the start
+INITIAL_VARIANCE = 100.0  # initial variance of a weight, so that scores of tens are possible from the start
 # Number of rows over which a bound decays: more with many classes, since each is rarely played.
-SHORTEST, EACH_CLASS, LONGEST = 100.0, 10.0, 1000.0
-ROUNDED = 1e-6  # least variance after a repair
+LEAST_DECAY_ROWS, DECAY_ROWS_PER_CLASS, MOST_DECAY_ROWS = 100.0, 10.0, 1000.0
+LEAST_VARIANCE = 1e-6  # least variance after a repair
 CACHE_LINE = 64  # bytes
 # The member that follows changes, and the variance that it adds after every eight steps. The others do not forget.
-FOLLOWS, MOVED = CENTRED, 1e-3 * START
+DRIFTING_MEMBER, DRIFT = CENTRED, 1e-3 * INITIAL_VARIANCE
 
 
-def aligned(one: ArraySpec) -> NDArray[Any]:
+def allocate_aligned(spec: ArraySpec) -> NDArray[Any]:
     """Return an array of zeros that begins at a cache line."""
-    room = np.zeros(one.nbytes + CACHE_LINE, dtype=np.uint8)
+    room = np.zeros(spec.nbytes + CACHE_LINE, dtype=np.uint8)
     begin = -room.ctypes.data % CACHE_LINE
-    found: NDArray[Any] = room[begin : begin + one.nbytes].view(one.dtype).reshape(one.shape)
-    return found
+    array: NDArray[Any] = room[begin : begin + spec.nbytes].view(spec.dtype).reshape(spec.shape)
+    return array
 
 
 class View(NamedTuple):
@@ -71,7 +71,7 @@ class View(NamedTuple):
     @property
     def width(self) -> int:
         """Numbers per covariance: a matrix and the vectors waiting behind it, or a diagonal."""
-        return line_at(self.length) + TOGETHER * self.length if self.full else self.length
+        return line_offset(self.length) + VECTORS_AT_ONCE * self.length if self.full else self.length
 
 
 class LinearMembers(NamedTuple):
@@ -96,21 +96,22 @@ class LinearMembers(NamedTuple):
 
     @classmethod
     def empty(cls, heads: int, views: Sequence[View], dtype: Any) -> LinearMembers:
-        made = cls(**{name: aligned(one) for name, one in cls.layout(heads, views, dtype).items()})
-        made.sizes[:] = [view.size for view in views]
+        linear = cls(**{name: allocate_aligned(spec) for name, spec in cls.layout(heads, views, dtype).items()})
+        linear.sizes[:] = [view.size for view in views]
         for lengths, begins, numbers in (
-            (made.lengths, made.begins, [view.length for view in views]),
-            (made.widths, made.starts, [view.width for view in views]),
+            (linear.lengths, linear.begins, [view.length for view in views]),
+            (linear.widths, linear.starts, [view.width for view in views]),
         ):
             lengths[:], begins[:] = numbers, np.cumsum([0, *numbers[:-1]])
-        made.ends[:] = made.begins + made.lengths
-        made.bounds[:] = START  # like `forget_member`, which uncompiled would take as long as a thousand rounds
-        for view, start in zip(views, made.starts.tolist(), strict=True):
-            known = made.covariances[heads * start : heads * (start + view.width)].reshape(heads, view.width)
-            known[:, [place_of(column, column) if view.full else column for column in range(view.length)]] = (
-                START / 2.0 if view.full else START
+        linear.ends[:] = linear.begins + linear.lengths
+        # Like `forget_member`, which uncompiled would take as long as a thousand rounds.
+        linear.bounds[:] = INITIAL_VARIANCE
+        for view, start in zip(views, linear.starts.tolist(), strict=True):
+            known = linear.covariances[heads * start : heads * (start + view.width)].reshape(heads, view.width)
+            known[:, [number_offset(column, column) if view.full else column for column in range(view.length)]] = (
+                INITIAL_VARIANCE / 2.0 if view.full else INITIAL_VARIANCE
             )
-        return made
+        return linear
 
     @staticmethod
     def layout(heads: int, views: Sequence[View], dtype: Any) -> dict[str, ArraySpec]:
@@ -118,15 +119,15 @@ class LinearMembers(NamedTuple):
         return {
             "weights": ArraySpec((heads * total,), dtype),
             "covariances": ArraySpec((heads * sum(view.width for view in views),), dtype),
-            "bounds": ArraySpec((count, heads), NUMBERS),
-            "waiting": ArraySpec((count, heads), np.int64, 0, TOGETHER - 1),
+            "bounds": ArraySpec((count, heads), np.float64),
+            "waiting": ArraySpec((count, heads), np.int64, 0, VECTORS_AT_ONCE - 1),
             "repairs": REPAIRS,
             **dict.fromkeys(("sizes", "lengths", "begins", "ends", "widths", "starts"), ArraySpec((count,), np.int64)),
             "images": ArraySpec((heads * total,), dtype),
             "views": ArraySpec((total,), dtype),
-            "variances": ArraySpec((count, heads), NUMBERS),
+            "variances": ArraySpec((count, heads), np.float64),
             "known": ArraySpec((count, heads), np.int8),
-            "work": ArraySpec((4, heads), NUMBERS),
+            "work": ArraySpec((4, heads), np.float64),
         }
 
     @property
@@ -141,8 +142,8 @@ class LinearMembers(NamedTuple):
             (larger.covariances, self.covariances, self.starts, self.widths),
         ):
             for begin, length in zip(begins.tolist(), lengths.tolist(), strict=True):
-                there, here, count = larger.heads * begin, self.heads * begin, self.heads * length
-                new[there : there + count] = old[here : here + count]
+                target, source, count = larger.heads * begin, self.heads * begin, self.heads * length
+                new[target : target + count] = old[source : source + count]
         return larger
 
     def weights_of(self, member: int) -> NDArray[Any]:
@@ -157,12 +158,12 @@ class LinearMembers(NamedTuple):
         return self.views[begin : begin + int(self.sizes[member])]
 
 
-def weights_at(linear: LinearMembers, member: int, head: int) -> int:
+def weights_offset(linear: LinearMembers, member: int, head: int) -> int:
     """Return the offset of a member's weights for a class; its images have the same offset."""
     return int(linear.bounds.shape[1] * linear.begins[member] + head * linear.lengths[member])
 
 
-def covariance_at(linear: LinearMembers, member: int, head: int) -> int:
+def covariance_offset(linear: LinearMembers, member: int, head: int) -> int:
     """Return the offset of a member's covariance for a class: P in tiles and what waits, or a diagonal."""
     return int(linear.bounds.shape[1] * linear.starts[member] + head * linear.widths[member])
 
@@ -170,7 +171,7 @@ def covariance_at(linear: LinearMembers, member: int, head: int) -> int:
 def score_linear(linear: LinearMembers, member: int, scores: Vector) -> None:
     """Write the scores of a member, whose view has been written; four classes share a pass."""
     heads, size = linear.bounds.shape[1], linear.lengths[member]
-    begin = weights_at(linear, member, 0)
+    begin = weights_offset(linear, member, 0)
     view = linear.views[linear.begins[member] : linear.ends[member]]
     nothing = linear.weights.dtype.type(0)
     head = 0
@@ -179,14 +180,14 @@ def score_linear(linear: LinearMembers, member: int, scores: Vector) -> None:
         second = linear.weights[begin + size : begin + 2 * size]
         third = linear.weights[begin + 2 * size : begin + 3 * size]
         fourth = linear.weights[begin + 3 * size : begin + 4 * size]
-        one, two, three, four = nothing, nothing, nothing, nothing
+        sum_1, sum_2, sum_3, sum_4 = nothing, nothing, nothing, nothing
         for column in range(size):
             value = view[column]
-            one += first[column] * value
-            two += second[column] * value
-            three += third[column] * value
-            four += fourth[column] * value
-        scores[head], scores[head + 1], scores[head + 2], scores[head + 3] = one, two, three, four
+            sum_1 += first[column] * value
+            sum_2 += second[column] * value
+            sum_3 += third[column] * value
+            sum_4 += fourth[column] * value
+        scores[head], scores[head + 1], scores[head + 2], scores[head + 3] = sum_1, sum_2, sum_3, sum_4
         begin += 4 * size
         head += 4
     while head < heads:
@@ -204,13 +205,13 @@ def variance_of(linear: LinearMembers, member: int, head: int) -> float:
     """Return the variance of a score, computed at most once for each row."""
     if linear.known[member, head] == 0:
         view = linear.views[linear.begins[member] : linear.ends[member]]
-        begin, at = covariance_at(linear, member, head), weights_at(linear, member, head)
+        begin, at = covariance_offset(linear, member, head), weights_offset(linear, member, head)
         covariance = linear.covariances[begin : begin + linear.widths[member]]
         image = linear.images[at : at + view.shape[0]]
         if covariance.shape[0] == view.shape[0]:
             variance = write_diagonal_image(covariance, view, image)
         else:
-            matrix = line_at(view.shape[0])
+            matrix = line_offset(view.shape[0])
             variance = write_image(covariance[:matrix], view, image)
             variance -= reduce_image(covariance[matrix:], linear.waiting[member, head], view, image)
         linear.variances[member, head] = max(0.0, float(variance))
@@ -220,8 +221,8 @@ def variance_of(linear: LinearMembers, member: int, head: int) -> float:
 
 def learnt_variance(linear: LinearMembers, member: int, head: int) -> float:
     """Return the variance of a score, and update its upper bound."""
-    variance, rows = variance_of(linear, member, head), EACH_CLASS * linear.bounds.shape[1]
-    decay = 1.0 - 1.0 / min(LONGEST, max(SHORTEST, rows))
+    variance, rows = variance_of(linear, member, head), DECAY_ROWS_PER_CLASS * linear.bounds.shape[1]
+    decay = 1.0 - 1.0 / min(MOST_DECAY_ROWS, max(LEAST_DECAY_ROWS, rows))
     linear.bounds[member, head] = max(variance, decay * linear.bounds[member, head])
     return variance
 
@@ -232,7 +233,7 @@ def move_class(linear: LinearMembers, member: int, head: int, change: float, cur
     P is repaired if it is no longer positive definite.
     """
     view, kind = linear.views[linear.begins[member] : linear.ends[member]], linear.weights.dtype.type
-    begin, at = covariance_at(linear, member, head), weights_at(linear, member, head)
+    begin, at = covariance_offset(linear, member, head), weights_offset(linear, member, head)
     covariance = linear.covariances[begin : begin + linear.widths[member]]
     vector, image = linear.weights[at : at + view.shape[0]], linear.images[at : at + view.shape[0]]
     exact = kind(change)
@@ -241,51 +242,51 @@ def move_class(linear: LinearMembers, member: int, head: int, change: float, cur
     if curvature == 0.0:
         return
     if covariance.shape[0] == vector.shape[0]:
-        one, bend = kind(1), kind(curvature)
+        unit, bend = kind(1), kind(curvature)
         for column in range(vector.shape[0]):
-            covariance[column] /= one + bend * image[column] * view[column]
+            covariance[column] /= unit + bend * image[column] * view[column]
         return
     size = vector.shape[0]
-    matrix = line_at(size)
+    matrix = line_offset(size)
     begin = matrix + linear.waiting[member, head] * size
     amount = curvature / (1.0 + curvature * linear.variances[member, head])
     last, root = covariance[begin : begin + size], kind(math.sqrt(amount))
     for column in range(size):
         last[column] = root * image[column]
     linear.waiting[member, head] += 1
-    if linear.waiting[member, head] == TOGETHER:
+    if linear.waiting[member, head] == VECTORS_AT_ONCE:
         linear.waiting[member, head] = 0
         if not downdate(covariance[:matrix], covariance[matrix:], size):
-            repair(covariance[:matrix], size, ROUNDED, START)
+            repair_matrix(covariance[:matrix], size, LEAST_VARIANCE, INITIAL_VARIANCE)
             linear.repairs[0] += 1
-        if member == FOLLOWS:
-            follow(linear, member, head, covariance[:matrix])
+        if member == DRIFTING_MEMBER:
+            let_drift(linear, member, head, covariance[:matrix])
 
 
-def follow(linear: LinearMembers, member: int, head: int, tiles: NDArray[Any]) -> None:
+def let_drift(linear: LinearMembers, member: int, head: int, tiles: NDArray[Any]) -> None:
     """Raise the variances that are below their initial value, and the bound: old knowledge fades."""
-    more = tiles.dtype.type(MOVED / 2.0)  # the diagonal is stored halved
+    more = tiles.dtype.type(DRIFT / 2.0)  # the diagonal is stored halved
     for column in range(linear.sizes[member]):
-        place = place_of(column, column)
-        if tiles[place] < START / 2.0:
+        place = number_offset(column, column)
+        if tiles[place] < INITIAL_VARIANCE / 2.0:
             tiles[place] += more
-    linear.bounds[member, head] += MOVED
+    linear.bounds[member, head] += DRIFT
 
 
 def forget_member(linear: LinearMembers, member: int) -> None:
     """Reset a member to its initial state."""
     for head in range(linear.bounds.shape[1]):
-        linear.bounds[member, head], linear.waiting[member, head] = START, 0
-        begin, at = covariance_at(linear, member, head), weights_at(linear, member, head)
+        linear.bounds[member, head], linear.waiting[member, head] = INITIAL_VARIANCE, 0
+        begin, at = covariance_offset(linear, member, head), weights_offset(linear, member, head)
         for index in range(at, at + linear.lengths[member]):
             linear.weights[index] = 0.0
         for index in range(begin, begin + linear.widths[member]):
             linear.covariances[index] = 0.0
         for column in range(linear.lengths[member]):
             if linear.widths[member] == linear.lengths[member]:
-                linear.covariances[begin + column] = START
+                linear.covariances[begin + column] = INITIAL_VARIANCE
             else:
-                linear.covariances[begin + place_of(column, column)] = START / 2.0
+                linear.covariances[begin + number_offset(column, column)] = INITIAL_VARIANCE / 2.0
 
 
 def forget_linear(linear: LinearMembers) -> None:

@@ -17,29 +17,30 @@ from numpy.typing import NDArray
 
 from onebit.contract.choices import softmax
 from onebit.contract.rule import Vector
-from onebit.spaces.layout import LAST_NUMBER, NUMBERS, ArraySpec, allocate
+from onebit.spaces.layout import LARGEST_FLOAT, ArraySpec, allocate
 
 # The members: first the linear ones, then those with a distribution for each class.
 DIRECTED, CENTRED, STANDARDISED, WAVED, COMPONENTS, CORRECTED, CLUSTERS, SHAPED = range(8)
 LINEAR = CLUSTERS  # number of linear members
-SIZES = 3  # number of sizes of shaped clusters
-MEMBERS = SHAPED + SIZES
-NAMES = ("directed", "centred", "standardised", "waved", "components", "corrected", "clusters", *("shaped",) * SIZES)
+SHAPED_COUNT = 3  # number of sizes of shaped clusters
+MEMBERS = SHAPED + SHAPED_COUNT
+_BEFORE_SHAPED = ("directed", "centred", "standardised", "waved", "components", "corrected", "clusters")
+MEMBER_NAMES = (*_BEFORE_SHAPED, *("shaped",) * SHAPED_COUNT)
 
 HANDICAP = 3.0
 LEAST_CHANCE = 0.01  # no member is ruled out by a single answer
-LATELY = 500.0  # rounds that recent averages cover
-HOPELESS = 15.0  # a member with a loss larger by this has no share
-COUNTS = 1e-3  # share from which on a member's variances count
-HIGHEST = 30.0  # a standard deviation above this is as good as infinite
+RECENT_ROUNDS = 500.0  # rounds that recent averages cover
+HOPELESS_LOSS = 15.0  # a member with a loss larger by this has no share
+LEAST_SHARE = 1e-3  # share from which on a member's variances count
+LARGEST_DEVIATION = 30.0  # a standard deviation above this is as good as infinite
 
 # A member sleeps after SETTLED_IN rounds if its loss is larger by BEHIND, or by FAR_BEHIND while there are many mistakes,
 # since others may then still improve; it then skips at most LONGEST_SLEEP - 1 rows in a row. Few means a share below FEW_MISTAKES.
-SETTLED_IN, BEHIND, FAR_BEHIND, FEW_MISTAKES, LONGEST_SLEEP = 1000.0, 20.0, 100.0, 0.3, 16.0
-SLOWER = 1.3  # a member sleeps only if its recent loss is also larger by this factor
+ROUNDS_BEFORE_SLEEP, BEHIND, FAR_BEHIND, FEW_MISTAKES, LONGEST_SLEEP = 1000.0, 20.0, 100.0, 0.3, 16.0
+SLOWER_BY = 1.3  # a member sleeps only if its recent loss is also larger by this factor
 
 # Trust in a member's scores when it is weighted: initial trust, its variance, and its least and largest value.
-TRUST, DOUBT, LEAST_TRUST, MOST_TRUST = 1.0, 0.1, 0.05, 4.0
+INITIAL_TRUST, INITIAL_DOUBT, LEAST_TRUST, MOST_TRUST = 1.0, 0.1, 0.05, 4.0
 
 ROUNDS, MISTAKES = 0, 1  # facts: rounds learnt, and the recent share of mistakes
 ABSENT, PRESENT, BASED = 0, 1, 2  # a member that does not exist, that does, or that sees principal components
@@ -48,7 +49,7 @@ ABSENT, PRESENT, BASED = 0, 1, 2  # a member that does not exist, that does, or 
 class Mixture(NamedTuple):
     """The losses and sleep of the members, and their scores for the row just seen."""
 
-    there: NDArray[np.int64]  # ABSENT, PRESENT or BASED
+    kinds: NDArray[np.int64]  # ABSENT, PRESENT or BASED
     losses: Vector
     rates: Vector  # recent loss per round
     strides: Vector  # a member acts once in this many rounds
@@ -62,27 +63,27 @@ class Mixture(NamedTuple):
     variances: Vector  # of the members that are not linear
 
     @classmethod
-    def empty(cls, heads: int, there: Sequence[int]) -> Mixture:
-        made = cls(**allocate(cls.layout(heads)))
-        made.there[:] = there
-        forget_mixture(made)
-        return made
+    def empty(cls, heads: int, kinds: Sequence[int]) -> Mixture:
+        mixture = cls(**allocate(cls.layout(heads)))
+        mixture.kinds[:] = kinds
+        forget_mixture(mixture)
+        return mixture
 
     @staticmethod
     def layout(heads: int) -> dict[str, ArraySpec]:
-        members = ArraySpec((MEMBERS,), NUMBERS)
+        members = ArraySpec((MEMBERS,), np.float64)
         return {
-            "there": ArraySpec((MEMBERS,), np.int64, ABSENT, BASED),
-            "losses": ArraySpec((MEMBERS,), NUMBERS, 0.0, LAST_NUMBER),
+            "kinds": ArraySpec((MEMBERS,), np.int64, ABSENT, BASED),
+            "losses": ArraySpec((MEMBERS,), np.float64, 0.0, LARGEST_FLOAT),
             "rates": members,
-            "strides": ArraySpec((MEMBERS,), NUMBERS, 1.0, LONGEST_SLEEP),
-            "trusts": ArraySpec((MEMBERS,), NUMBERS, LEAST_TRUST, MOST_TRUST),
-            "doubts": ArraySpec((MEMBERS,), NUMBERS, 0.0, DOUBT),
-            "facts": ArraySpec((2,), NUMBERS),
+            "strides": ArraySpec((MEMBERS,), np.float64, 1.0, LONGEST_SLEEP),
+            "trusts": ArraySpec((MEMBERS,), np.float64, LEAST_TRUST, MOST_TRUST),
+            "doubts": ArraySpec((MEMBERS,), np.float64, 0.0, INITIAL_DOUBT),
+            "facts": ArraySpec((2,), np.float64),
             "awake": ArraySpec((MEMBERS,), np.int64),
             "shares": members,
-            **dict.fromkeys(("scores", "beliefs"), ArraySpec((MEMBERS * heads,), NUMBERS)),
-            "variances": ArraySpec(((MEMBERS - LINEAR) * heads,), NUMBERS),
+            **dict.fromkeys(("scores", "beliefs"), ArraySpec((MEMBERS * heads,), np.float64)),
+            "variances": ArraySpec(((MEMBERS - LINEAR) * heads,), np.float64),
         }
 
     def copy_into(self, larger: Mixture) -> Mixture:
@@ -91,7 +92,7 @@ class Mixture(NamedTuple):
         return larger
 
 
-def wake(mixture: Mixture, based: bool) -> None:
+def wake_members(mixture: Mixture, based: bool) -> None:
     """Write which members act in this round; those on a basis act only if there is one."""
     turn = int(mixture.facts[ROUNDS])
     for member in range(MEMBERS):
@@ -102,10 +103,10 @@ def wake(mixture: Mixture, based: bool) -> None:
 
 def takes_part(mixture: Mixture, member: int, based: bool) -> bool:
     """Return True if the member exists, or needs a basis and there is one."""
-    return bool(mixture.there[member] == PRESENT or (based and mixture.there[member] == BASED))
+    return bool(mixture.kinds[member] == PRESENT or (based and mixture.kinds[member] == BASED))
 
 
-def believe(mixture: Mixture) -> None:
+def update_beliefs(mixture: Mixture) -> None:
     """Write the beliefs of each awake member, and its share."""
     heads, least, total = mixture.beliefs.shape[0] // MEMBERS, math.inf, 0.0
     for member in range(MEMBERS):
@@ -114,7 +115,7 @@ def believe(mixture: Mixture) -> None:
             least = min(least, mixture.losses[member])
     for member in range(MEMBERS):
         gap = mixture.losses[member] - least
-        if mixture.awake[member] == 1 and gap < HOPELESS:
+        if mixture.awake[member] == 1 and gap < HOPELESS_LOSS:
             mixture.shares[member] = math.exp(-gap)
             total += mixture.shares[member]
     for member in range(MEMBERS):
@@ -124,7 +125,7 @@ def believe(mixture: Mixture) -> None:
             softmax(mixture.scores[begin:end], heads, mixture.beliefs[begin:end])
 
 
-def mix(mixture: Mixture, scores: Vector) -> float:
+def mix_members(mixture: Mixture, scores: Vector) -> float:
     """Write the shared beliefs and scores of the awake members; return 0, or NaN if one is not finite."""
     heads, flaw = mixture.beliefs.shape[0] // MEMBERS, 0.0
     for head in range(heads):
@@ -133,17 +134,17 @@ def mix(mixture: Mixture, scores: Vector) -> float:
         if mixture.awake[member] == 0:
             continue
         share, begin, end = mixture.shares[member], member * heads, (member + 1) * heads
-        said, beliefs = mixture.scores[begin:end], mixture.beliefs[begin:end]
+        member_scores, beliefs = mixture.scores[begin:end], mixture.beliefs[begin:end]
         for head in range(heads):
-            flaw += 0.0 * said[head]  # 0 times a number is 0, 0 times infinity or NaN is NaN
+            flaw += 0.0 * member_scores[head]  # 0 times a number is 0, 0 times infinity or NaN is NaN
             scores[head] += share * beliefs[head]
-            scores[2 * heads + head] += share * said[head]
+            scores[2 * heads + head] += share * member_scores[head]
     return flaw
 
 
 def raise_chance(chance: float, variance: float) -> float:
     """Return the probability of a class with its score raised by one standard deviation."""
-    odds = chance * math.exp(min(HIGHEST, math.sqrt(variance)))
+    odds = chance * math.exp(min(LARGEST_DEVIATION, math.sqrt(variance)))
     return odds / (1.0 - chance + odds)
 
 
@@ -154,24 +155,24 @@ def trusted_chance(mixture: Mixture, member: int, about: Vector, label: int, rew
     others, with the update of a Kalman filter.
     """
     heads, trust, doubt = about.shape[0], mixture.trusts[member], mixture.doubts[member]
-    said, others, lead = mixture.scores[member * heads : (member + 1) * heads], 0.0, 0.0
-    for other in range(heads):
-        if other != label and about[other] > 0.0:
-            ahead = said[label] - said[other]
-            odds = math.exp(min(HIGHEST, -trust * ahead))
-            others += odds
+    scores, other_odds, lead = mixture.scores[member * heads : (member + 1) * heads], 0.0, 0.0
+    for head in range(heads):
+        if head != label and about[head] > 0.0:
+            ahead = scores[label] - scores[head]
+            odds = math.exp(min(LARGEST_DEVIATION, -trust * ahead))
+            other_odds += odds
             lead += odds * ahead
-    chance = 1.0 / (1.0 + others)
-    if others > 0.0:
-        lead /= others
+    chance = 1.0 / (1.0 + other_odds)
+    if other_odds > 0.0:
+        lead /= other_odds
         bend = chance * (1.0 - chance) * lead * doubt
         moved = trust + (reward - chance) * lead * doubt / (1.0 + bend * lead)
         mixture.trusts[member] = min(MOST_TRUST, max(LEAST_TRUST, moved))
-        mixture.doubts[member] = min(DOUBT, doubt / (1.0 + bend * lead) * (1.0 + 1.0 / LATELY))
+        mixture.doubts[member] = min(INITIAL_DOUBT, doubt / (1.0 + bend * lead) * (1.0 + 1.0 / RECENT_ROUNDS))
     return chance
 
 
-def narrow(mixture: Mixture, about: Vector) -> None:
+def restrict_beliefs(mixture: Mixture, about: Vector) -> None:
     """Restrict beliefs to the classes that the feedback concerns."""
     heads = about.shape[0]
     for member in range(MEMBERS):
@@ -182,7 +183,7 @@ def narrow(mixture: Mixture, about: Vector) -> None:
             beliefs[head] = beliefs[head] * about[head] / total if total > 0.0 else about[head]
 
 
-def lose(mixture: Mixture, member: int, chance: float, reward: float) -> None:
+def add_loss(mixture: Mixture, member: int, chance: float, reward: float) -> None:
     """Add the loss of a member that gave the label this probability, given the label's reward."""
     loss = 0.0
     if reward > 0.0:
@@ -191,11 +192,11 @@ def lose(mixture: Mixture, member: int, chance: float, reward: float) -> None:
         loss -= (1.0 - reward) * math.log(max(LEAST_CHANCE, 1.0 - chance))
     stride = mixture.strides[member]
     mixture.losses[member] += loss * stride
-    over = min(max(30.0, LATELY / stride), mixture.facts[ROUNDS] + 1.0)
+    over = min(max(30.0, RECENT_ROUNDS / stride), mixture.facts[ROUNDS] + 1.0)
     mixture.rates[member] += (loss - mixture.rates[member]) / over
 
 
-def rest(mixture: Mixture, right: bool, based: bool, relearns: bool) -> None:
+def finish_round(mixture: Mixture, right: bool, based: bool, relearns: bool) -> None:
     """Finish a round: subtract the smallest loss, and let members that are far behind sleep.
 
     Members that wait for a basis have lost nothing yet, but do not count as the best for that. While they relearn on
@@ -203,7 +204,7 @@ def rest(mixture: Mixture, right: bool, based: bool, relearns: bool) -> None:
     """
     facts, least, leader = mixture.facts, math.inf, 0
     facts[ROUNDS] += 1.0
-    facts[MISTAKES] += ((0.0 if right else 1.0) - facts[MISTAKES]) / min(LATELY, facts[ROUNDS])
+    facts[MISTAKES] += ((0.0 if right else 1.0) - facts[MISTAKES]) / min(RECENT_ROUNDS, facts[ROUNDS])
     for member in range(MEMBERS):
         if takes_part(mixture, member, based) and mixture.losses[member] < least:
             least, leader = mixture.losses[member], member
@@ -211,12 +212,12 @@ def rest(mixture: Mixture, right: bool, based: bool, relearns: bool) -> None:
     for member in range(MEMBERS):
         if takes_part(mixture, member, based):
             mixture.losses[member] -= least
-        gap, slower = mixture.losses[member], mixture.rates[member] > SLOWER * mixture.rates[leader]
+        gap, slower = mixture.losses[member], mixture.rates[member] > SLOWER_BY * mixture.rates[leader]
         mixture.strides[member] = 1.0
-        stands_in = relearns and mixture.there[member] == PRESENT
-        if facts[ROUNDS] > SETTLED_IN and gap > enough and slower and not stands_in:
+        stands_in = relearns and mixture.kinds[member] == PRESENT
+        if facts[ROUNDS] > ROUNDS_BEFORE_SLEEP and gap > enough and slower and not stands_in:
             mixture.strides[member] = min(LONGEST_SLEEP, math.floor(gap / BEHIND))
-    together = mixture.strides[CORRECTED] if mixture.there[CORRECTED] != ABSENT else LONGEST_SLEEP
+    together = mixture.strides[CORRECTED] if mixture.kinds[CORRECTED] != ABSENT else LONGEST_SLEEP
     for member in range(SHAPED, MEMBERS):  # they share their factors, and the correcting member needs them
         together = min(together, mixture.strides[member])
     for member in range(SHAPED, MEMBERS):
@@ -229,6 +230,6 @@ def forget_mixture(mixture: Mixture) -> None:
         mixture.losses[member] = 0.0 if eager else HANDICAP
         mixture.rates[member] = 0.0
         mixture.strides[member] = 1.0
-        mixture.trusts[member], mixture.doubts[member] = TRUST, DOUBT
+        mixture.trusts[member], mixture.doubts[member] = INITIAL_TRUST, INITIAL_DOUBT
     mixture.facts[ROUNDS] = 0.0
     mixture.facts[MISTAKES] = 0.0

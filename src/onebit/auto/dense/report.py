@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from onebit.auto.dense.basis import KEPT, STAGES, rows_kept
+from onebit.auto.dense.basis import ROWS_KEPT, STAGES, most_rows_kept
 from onebit.auto.dense.basis import SQUARES as KEPT_SQUARES
 from onebit.auto.dense.basis import STANDARDISED as BY_DEVIATIONS
 from onebit.auto.dense.mixture import (
@@ -17,42 +17,43 @@ from onebit.auto.dense.mixture import (
     COMPONENTS,
     CORRECTED,
     DIRECTED,
-    HOPELESS,
-    LATELY,
+    HOPELESS_LOSS,
+    MEMBER_NAMES,
     MEMBERS,
-    NAMES,
+    RECENT_ROUNDS,
     ROUNDS,
     SHAPED,
     STANDARDISED,
     WAVED,
 )
-from onebit.auto.dense.scoring import PENDING, STANDARD, AutoDenseArrays, waves_of_columns
+from onebit.auto.dense.scoring import RELEARNS, SEES_STANDARDISED, AutoDenseArrays, waves_of_columns
 from onebit.auto.dense.shaped import PREFIXES
-from onebit.auto.dense.shaped_factors import shares
+from onebit.auto.dense.shaped_factors import shares_factor
 from onebit.auto.dense.views import DIVIDES, VARYING
 from onebit.contract.description import ColumnsReport, MemberReport, MembersReport
 
 
 def report_of(space: AutoDenseArrays) -> MembersReport:
     """Return a report about the members and the columns; the shaped members are reported as one."""
-    there = [member for member in range(SHAPED + 1) if space.mixture.there[member] != ABSENT]
-    return MembersReport(tuple(_member(space, member) for member in there), _columns(space))
+    members = [member for member in range(SHAPED + 1) if space.mixture.kinds[member] != ABSENT]
+    return MembersReport(tuple(_member(space, member) for member in members), _columns(space))
 
 
 def _member(space: AutoDenseArrays, member: int) -> MemberReport:
-    mixture, known = space.mixture, _shares(space)
+    mixture, shares = space.mixture, _shares(space)
     parts = range(SHAPED, MEMBERS) if member == SHAPED else range(member, member + 1)
-    best = min(parts, key=lambda one: mixture.losses[one])
+    best = min(parts, key=lambda part: mixture.losses[part])
     # Recent losses start at 0, so those of a member that joined later are too small for a while.
-    judged = mixture.facts[ROUNDS] >= (LATELY if mixture.there[member] == BASED else 1.0) and mixture.rates[best] > 0.0
+    least = RECENT_ROUNDS if mixture.kinds[member] == BASED else 1.0
+    judged = mixture.facts[ROUNDS] >= least and mixture.rates[best] > 0.0
     return MemberReport(
-        name=NAMES[member],
+        name=MEMBER_NAMES[member],
         about=_about(space, member),
-        share=float(sum(known[one] for one in parts)),
+        share=float(sum(shares[part] for part in parts)),
         chance=math.exp(-mixture.rates[best]) if judged else None,
         behind=float(mixture.losses[best]),
         every=int(mixture.strides[best]),
-        waits_for=_awaited(space) if mixture.there[member] == BASED else None,
+        waits_for=_awaited(space) if mixture.kinds[member] == BASED else None,
     )
 
 
@@ -60,28 +61,28 @@ def _shares(space: AutoDenseArrays) -> list[float]:
     """Return the members' shares, as if all that count were awake."""
     mixture, waiting = space.mixture, _awaited(space) is not None
     gaps = [
-        math.inf if there == ABSENT or (there == BASED and waiting) else loss
-        for there, loss in zip(mixture.there, mixture.losses, strict=True)
+        math.inf if kind == ABSENT or (kind == BASED and waiting) else loss
+        for kind, loss in zip(mixture.kinds, mixture.losses, strict=True)
     ]
-    weights = [math.exp(least - gap) if gap - least < HOPELESS else 0.0 for least in [min(gaps)] for gap in gaps]
+    weights = [math.exp(least - gap) if gap - least < HOPELESS_LOSS else 0.0 for least in [min(gaps)] for gap in gaps]
     return [weight / sum(weights) for weight in weights]
 
 
 def _awaited(space: AutoDenseArrays) -> str | None:
     if space.basis.generation[0] == 0:
-        return f"the components of the first {min(STAGES[0], rows_kept(len(space.taken)))} rows"
-    return "the first rows, to learn them again on new principal components" if space.progress[PENDING] else None
+        return f"the components of the first {min(STAGES[0], most_rows_kept(len(space.scaled_row)))} rows"
+    return "the first rows, to learn them again on new principal components" if space.progress[RELEARNS] else None
 
 
 def _about(space: AutoDenseArrays, member: int) -> str:
-    if member == WAVED and space.mixture.there[WAVED] != BASED:
+    if member == WAVED and space.mixture.kinds[WAVED] != BASED:
         return "random waves of the columns in units of their deviations (a Gaussian kernel)"
     components = len(space.components)
-    kind = "in units of their deviations" if space.progress[STANDARD] else "less their means"
+    kind = "in units of their deviations" if space.progress[SEES_STANDARDISED] else "less their means"
     waved = f"the columns {kind}" if waves_of_columns(space) else f"the first {components} principal components"
-    *fewer, most = (str(one) for one in sorted({min(one, components) for one in PREFIXES}))
+    *fewer, most = (str(size) for size in sorted({min(size, components) for size in PREFIXES}))
     sizes = f"{', '.join(fewer)} and {most}" if fewer else most
-    shape = "one shape for all" if shares(space.shaped) else "a shape of its own"
+    shape = "one shape for all" if shares_factor(space.shaped) else "a shape of its own"
     return {
         DIRECTED: "the direction of the row, whatever its length",
         CENTRED: "the columns less their means; follows functions that change",
@@ -95,8 +96,8 @@ def _about(space: AutoDenseArrays, member: int) -> str:
 
 
 def _columns(space: AutoDenseArrays) -> ColumnsReport:
-    rows, basis, features = space.statistics.rows, space.basis, len(space.taken)
-    variances = basis.columns[KEPT_SQUARES] / max(1.0, basis.facts[KEPT])
+    rows, basis, features = space.statistics.rows, space.basis, len(space.scaled_row)
+    variances = basis.columns[KEPT_SQUARES] / max(1.0, basis.facts[ROWS_KEPT])
     squares = float(np.sum(variances**2))
     ready = basis.generation[0] > 0
     return ColumnsReport(

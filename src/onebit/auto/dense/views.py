@@ -16,17 +16,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.auto.dense.algebra import padded, times
+from onebit.auto.dense.algebra import multiply_row, padded
 from onebit.contract.rule import Matrix, Vector
-from onebit.spaces.layout import LAST_NUMBER, NUMBERS, ArraySpec, allocate
+from onebit.spaces.layout import LARGEST_FLOAT, ArraySpec, allocate
 
 CONSTANT = math.sqrt(0.5)
-FARTHEST = 3.0  # rows longer than this many times the usual length are shortened
-TAIL = 5.0  # values more than this many deviations from their mean are cut
+LONGEST_ROW = 3.0  # rows longer than this many times the usual length are shortened
+LONGEST_TAIL = 5.0  # values more than this many deviations from their mean are cut
 # Clusters see values up to this many deviations, and no column is scaled up by more than the second number: the first values
 # of a column may be tiny, and squares must stay finite in single precision.
-FAR, MOST_MAGNIFIED = 1e3, 1e30
-SAME = 1e-12  # a column whose variance is below this share of its squared mean is constant
+LARGEST_UNITS, MOST_MAGNIFIED = 1e3, 1e30
+CONSTANT_BELOW = 1e-12  # a column whose variance is below this share of its squared mean is constant
 
 MEAN, SQUARES = 0, 1  # of a column: its mean, and the sum of squared differences from it
 INVERSE = 1  # the same in the dtype of the views: the mean, and 1/deviation, 0 for a constant column
@@ -35,14 +35,11 @@ SEEN, DISTANCES, VARYING = 0, 1, 2
 # Of the scales of rows: how many were watched, the sums of their logarithms and of the squares of those, and whether rows
 # are divided by them.
 WATCHED, LOGARITHMS, LOGARITHMS_SQUARED, DIVIDES = 3, 4, 5, 6
-WATCH = 32.0  # number of rows after which it is settled whether rows are divided by their scale,
-UNLIKE = 2.0  # which is if the deviation of its logarithm exceeds this: rows of one kind differ by less than a factor of about e^2
-ANEW = 7  # number of rows at which deviations are updated next: after each of the first EARLY rows,
-EARLY, OFTEN, SLOWER = (
-    64.0,
-    16.0,
-    1.0 / 32.0,
-)  # then after every OFTEN rows, then when rows have grown by the share SLOWER
+ROWS_WATCHED = 32.0  # number of rows after which it is settled whether rows are divided by their scale,
+LEAST_SCALE_DEVIATION = 2.0  # which is if the deviation of its logarithm exceeds this: rows of one kind differ by less than a factor of about e^2
+NEXT_UPDATE = 7  # number of rows at which deviations are updated next: after each of the first EARLY_ROWS rows,
+# then after every UPDATE_ROWS rows, then when rows have grown by UPDATE_SHARE.
+EARLY_ROWS, UPDATE_ROWS, UPDATE_SHARE = 64.0, 16.0, 1.0 / 32.0
 
 
 class FeatureStatistics(NamedTuple):
@@ -60,10 +57,10 @@ class FeatureStatistics(NamedTuple):
     @staticmethod
     def layout(features: int, dtype: Any) -> dict[str, ArraySpec]:
         return {
-            "columns": ArraySpec((2, features), NUMBERS),
+            "columns": ArraySpec((2, features), np.float64),
             "scales": ArraySpec((2, features), dtype),
-            "sizes": ArraySpec((features,), NUMBERS),
-            "rows": ArraySpec((8,), NUMBERS, -LAST_NUMBER, LAST_NUMBER),
+            "sizes": ArraySpec((features,), np.float64),
+            "rows": ArraySpec((8,), np.float64, -LARGEST_FLOAT, LARGEST_FLOAT),
         }
 
 
@@ -82,25 +79,25 @@ def scale_of(statistics: FeatureStatistics, x: NDArray[Any]) -> float:
     return total / known if total > 0.0 else plain / x.shape[0]
 
 
-def take(statistics: FeatureStatistics, x: NDArray[Any], taken: NDArray[Any]) -> None:
+def write_scaled(statistics: FeatureStatistics, x: NDArray[Any], out: NDArray[Any]) -> None:
     """Write the row as the views use it: as it is, or divided by its scale if scales vary widely."""
     scale = scale_of(statistics, x) if statistics.rows[DIVIDES] == 1.0 else 0.0
     if scale > 0.0:
         factor = 1.0 / scale
         for column in range(x.shape[0]):
-            taken[column] = float(x[column]) * factor
+            out[column] = float(x[column]) * factor
     else:
         for column in range(x.shape[0]):
-            taken[column] = x[column]
+            out[column] = x[column]
 
 
-def watch(statistics: FeatureStatistics, x: NDArray[Any]) -> bool:
+def watch_scale(statistics: FeatureStatistics, x: NDArray[Any]) -> bool:
     """Record the scale of a row; return True if it is now settled that rows are divided by their scale.
 
     In that case the other statistics are reset.
     """
     rows = statistics.rows
-    if rows[WATCHED] >= WATCH and rows[DIVIDES] == 0.0:
+    if rows[WATCHED] >= ROWS_WATCHED and rows[DIVIDES] == 0.0:
         return False
     scale = scale_of(statistics, x)
     if scale == 0.0:
@@ -111,17 +108,17 @@ def watch(statistics: FeatureStatistics, x: NDArray[Any]) -> bool:
         statistics.sizes[column] += (size - statistics.sizes[column]) / rows[WATCHED]
     rows[LOGARITHMS] += math.log(scale)
     rows[LOGARITHMS_SQUARED] += math.log(scale) * math.log(scale)
-    if rows[WATCHED] != WATCH:
+    if rows[WATCHED] != ROWS_WATCHED:
         return False
-    mean = rows[LOGARITHMS] / WATCH
-    if rows[LOGARITHMS_SQUARED] / WATCH - mean * mean <= UNLIKE * UNLIKE:
+    mean = rows[LOGARITHMS] / ROWS_WATCHED
+    if rows[LOGARITHMS_SQUARED] / ROWS_WATCHED - mean * mean <= LEAST_SCALE_DEVIATION * LEAST_SCALE_DEVIATION:
         return False
     for column in range(x.shape[0]):
         statistics.columns[MEAN, column] = 0.0
         statistics.columns[SQUARES, column] = 0.0
         statistics.scales[MEAN, column] = 0.0
         statistics.scales[INVERSE, column] = 0.0
-    rows[SEEN], rows[DISTANCES], rows[VARYING], rows[DIVIDES], rows[ANEW] = 0.0, 0.0, 0.0, 1.0, 0.0
+    rows[SEEN], rows[DISTANCES], rows[VARYING], rows[DIVIDES], rows[NEXT_UPDATE] = 0.0, 0.0, 0.0, 1.0, 0.0
     return True
 
 
@@ -151,13 +148,13 @@ def write_centred(statistics: FeatureStatistics, x: NDArray[Any], view: NDArray[
     for column in range(width):
         view[column] = x[column] - mean[column]
         squares += float(view[column]) * float(view[column])
-    seen, total = statistics.rows[SEEN], statistics.rows[DISTANCES]
+    count, total = statistics.rows[SEEN], statistics.rows[DISTANCES]
     factor = 0.0
-    if seen > 0.0:
-        usual = math.sqrt(total / seen) if total > 0.0 else 1.0
+    if count > 0.0:
+        usual = math.sqrt(total / count) if total > 0.0 else 1.0
         factor = CONSTANT / usual
-        if squares > FARTHEST * FARTHEST * usual * usual:
-            factor *= FARTHEST * usual / math.sqrt(squares)
+        if squares > LONGEST_ROW * LONGEST_ROW * usual * usual:
+            factor *= LONGEST_ROW * usual / math.sqrt(squares)
     exact = view.dtype.type(factor)
     for column in range(width):
         view[column] *= exact
@@ -166,7 +163,7 @@ def write_centred(statistics: FeatureStatistics, x: NDArray[Any], view: NDArray[
 
 def write_units(statistics: FeatureStatistics, x: NDArray[Any], units: NDArray[Any]) -> None:
     """Write every column minus its mean, in units of its standard deviation."""
-    mean, inverse, far = statistics.scales[MEAN], statistics.scales[INVERSE], units.dtype.type(FAR)
+    mean, inverse, far = statistics.scales[MEAN], statistics.scales[INVERSE], units.dtype.type(LARGEST_UNITS)
     for column in range(x.shape[0]):
         units[column] = min(far, max(-far, (x[column] - mean[column]) * inverse[column]))
 
@@ -176,14 +173,14 @@ def write_standardised(
 ) -> None:
     """Write the standardised columns with their tails cut (`plain`), and scaled to the usual length."""
     width = units.shape[0]
-    tail, squares = plain.dtype.type(TAIL), plain.dtype.type(0)
+    tail, squares = plain.dtype.type(LONGEST_TAIL), plain.dtype.type(0)
     for column in range(width):
         value = min(tail, max(-tail, units[column]))
         squares += value * value
         plain[column] = value
     factor = CONSTANT / math.sqrt(max(1.0, statistics.rows[VARYING]))
-    if squares * factor * factor > FARTHEST * FARTHEST * CONSTANT * CONSTANT:
-        factor = FARTHEST * CONSTANT / math.sqrt(squares)
+    if squares * factor * factor > LONGEST_ROW * LONGEST_ROW * CONSTANT * CONSTANT:
+        factor = LONGEST_ROW * CONSTANT / math.sqrt(squares)
     exact = view.dtype.type(factor)
     for column in range(width):
         view[column] = plain[column] * exact
@@ -197,19 +194,19 @@ def write_whitened(whitening: NDArray[Any], components: NDArray[Any], view: NDAr
         value = components[component] * whitening[component]
         squares += value * value
         view[component] = value
-    if squares > FARTHEST * FARTHEST * CONSTANT * CONSTANT:
-        shorter = view.dtype.type(FARTHEST * CONSTANT / math.sqrt(squares))
+    if squares > LONGEST_ROW * LONGEST_ROW * CONSTANT * CONSTANT:
+        shorter = view.dtype.type(LONGEST_ROW * CONSTANT / math.sqrt(squares))
         for component in range(components.shape[0]):
             view[component] *= shorter
     view[components.shape[0]] = CONSTANT
 
 
-def see(statistics: FeatureStatistics, x: NDArray[Any]) -> bool:
+def add_to_statistics(statistics: FeatureStatistics, x: NDArray[Any]) -> bool:
     """Add a row to the statistics (Welford 1962); return True if the deviations were updated."""
     mean, squares, current = statistics.columns[MEAN], statistics.columns[SQUARES], statistics.scales[MEAN]
     before = statistics.rows[SEEN]
-    seen = before + 1.0
-    share, distance = 1.0 / seen, 0.0
+    count = before + 1.0
+    share, distance = 1.0 / count, 0.0
     for column in range(x.shape[0]):
         value = float(x[column])
         difference = value - mean[column]
@@ -217,16 +214,17 @@ def see(statistics: FeatureStatistics, x: NDArray[Any]) -> bool:
         mean[column] += difference * share
         squares[column] += difference * (value - mean[column])
         current[column] = mean[column]
-    statistics.rows[SEEN] = seen
-    statistics.rows[DISTANCES] += distance * before / seen
-    if seen < statistics.rows[ANEW]:
+    statistics.rows[SEEN] = count
+    statistics.rows[DISTANCES] += distance * before / count
+    if count < statistics.rows[NEXT_UPDATE]:
         return False
-    statistics.rows[ANEW] = seen + (1.0 if seen < EARLY else max(OFTEN, math.floor(SLOWER * seen)))
+    wait = 1.0 if count < EARLY_ROWS else max(UPDATE_ROWS, math.floor(UPDATE_SHARE * count))
+    statistics.rows[NEXT_UPDATE] = count + wait
     varying, inverse = 0, statistics.scales[INVERSE]
     for column in range(x.shape[0]):
-        varies = squares[column] > SAME * seen * mean[column] * mean[column]
+        varies = squares[column] > CONSTANT_BELOW * count * mean[column] * mean[column]
         varying += varies
-        inverse[column] = min(MOST_MAGNIFIED, math.sqrt(seen / squares[column])) if varies else 0.0
+        inverse[column] = min(MOST_MAGNIFIED, math.sqrt(count / squares[column])) if varies else 0.0
     statistics.rows[VARYING] = varying
     return True
 
@@ -246,10 +244,10 @@ class Waves(NamedTuple):
     @classmethod
     def drawn(cls, columns: int, number: int, dtype: Any, generator: np.random.Generator) -> Waves:
         """Return `number` random waves for rows with this many columns."""
-        made = cls(**allocate(cls.layout(columns, number, dtype)))
-        made.directions[:, :number] = generator.normal(size=(number, columns)).T / (2.0 * math.pi)
-        made.phases[:] = generator.random(number)
-        return made
+        waves = cls(**allocate(cls.layout(columns, number, dtype)))
+        waves.directions[:, :number] = generator.normal(size=(number, columns)).T / (2.0 * math.pi)
+        waves.phases[:] = generator.random(number)
+        return waves
 
     @staticmethod
     def layout(columns: int, number: int, dtype: Any) -> dict[str, ArraySpec]:
@@ -263,7 +261,7 @@ class Waves(NamedTuple):
 def write_waves(waves: Waves, row: NDArray[Any], factor: float, view: NDArray[Any]) -> None:
     """Write the cosines of the row times `factor`, with total length at most one, and then the constant."""
     number, kind = waves.phases.shape[0], view.dtype.type
-    times(row, waves.directions, waves.angles)
+    multiply_row(row, waves.directions, waves.angles)
     exact, height, half = kind(factor), kind(1.0 / math.sqrt(number)), kind(0.5)
     a, b, c, d = kind(COSINE[0]), kind(COSINE[1]), kind(COSINE[2]), kind(COSINE[3])
     e, f, g = kind(COSINE[4]), kind(COSINE[5]), kind(COSINE[6])

@@ -12,7 +12,6 @@ from onebit.auto.sparse.scoring import (
     CONSTANT,
     EVIDENCE,
     FACTOR,
-    LATELY,
     LED_BAYES,
     LED_SCORE,
     LENGTH,
@@ -20,6 +19,7 @@ from onebit.auto.sparse.scoring import (
     MOST_TRUST,
     OPINION,
     OPINIONS,
+    RECENT_ROUNDS,
     RESIDUALS,
     ROUNDS,
     ROWS,
@@ -30,52 +30,52 @@ from onebit.auto.sparse.scoring import (
     VARIANCE,
     WEIGHT,
     AutoSparseArrays,
-    begin,
+    reset_trusts,
 )
 from onebit.contract.rule import Matrix, Vector
 from onebit.spaces.sparse import SparseRows
 
 
-def absorb(space: AutoSparseArrays, rows: SparseRows, row: int, heard: Vector, scale: float) -> None:
+def absorb(space: AutoSparseArrays, rows: SparseRows, row: int, feedback: Vector, scale: float) -> None:
     """Learn from the feedback on the row just scored, or restart from scratch if the scale is 0."""
     if scale == 0.0:
-        forget(space)
+        forget_all(space)
         return
     heads = space.heads
-    label, right, reward = int(heard[heads + LABEL]), heard[heads + RIGHT] == 1.0, heard[heads + REWARD]
-    asked, other = 0, -1  # how many classes the feedback concerns, and one of them that was not played
+    label, right, reward = int(feedback[heads + LABEL]), feedback[heads + RIGHT] == 1.0, feedback[heads + REWARD]
+    concerned, not_played = 0, -1  # how many classes the feedback concerns, and one of them that was not played
     for head in range(heads):
-        if heard[head] == ABOUT:
-            asked += 1
-            other = other if head == label else head
-    known = label if right else other if asked == 2 else -1  # which class is right, if that is known
-    weigh(space, heard, label, reward)
+        if feedback[head] == ABOUT:
+            concerned += 1
+            not_played = not_played if head == label else head
+    known = label if right else not_played if concerned == 2 else -1  # which class is right, if that is known
+    update_trusts(space, feedback, label, reward)
     noise = space.facts[RESIDUALS] / space.facts[ROUNDS]
-    movers = regress(space, heard, label, right, reward, asked, noise)
-    move(space, rows, row, movers, 2 if asked == 2 else 1, known, noise)
+    movers = find_movers(space, feedback, label, right, reward, concerned, noise)
+    move_classes(space, rows, row, movers, 2 if concerned == 2 else 1, known, noise)
 
 
-def weigh(space: AutoSparseArrays, heard: Vector, label: int, reward: float) -> None:
+def update_trusts(space: AutoSparseArrays, feedback: Vector, label: int, reward: float) -> None:
     """Update the trusts by one step of a logistic regression of the answer on the leads.
 
     A lead is the opinion about the label, less the mean opinion about the others.
     """
-    facts, trusts, doubts, said = space.facts, space.trusts, space.doubts, space.said
-    own, rest = said[BELIEF, label], 0.0
+    facts, trusts, doubts, values = space.facts, space.trusts, space.doubts, space.class_values
+    own, other_mass = values[BELIEF, label], 0.0
     bayes, score, common = 0.0, 0.0, 0.0
     for head in range(space.heads):
-        if heard[head] == ABOUT and head != label:
-            belief = said[BELIEF, head]
-            rest += belief
-            bayes += belief * said[OPINION, head]
-            score += belief * said[SCORE, head]
-            common += belief * said[COMMON, head]
+        if feedback[head] == ABOUT and head != label:
+            belief = values[BELIEF, head]
+            other_mass += belief
+            bayes += belief * values[OPINION, head]
+            score += belief * values[SCORE, head]
+            common += belief * values[COMMON, head]
     bayes, score, common = (
-        said[OPINION, label] - bayes / rest,
-        said[SCORE, label] - score / rest,
-        said[COMMON, label] - common / rest,
+        values[OPINION, label] - bayes / other_mass,
+        values[SCORE, label] - score / other_mass,
+        values[COMMON, label] - common / other_mass,
     )
-    rounds = min(LATELY, facts[ROUNDS])
+    rounds = min(RECENT_ROUNDS, facts[ROUNDS])
     facts[LED_BAYES] += (abs(trusts[OPINION] * bayes) - facts[LED_BAYES]) / rounds
     facts[LED_SCORE] += (abs(trusts[SCORE] * score) - facts[LED_SCORE]) / rounds
     along = (
@@ -83,17 +83,17 @@ def weigh(space: AutoSparseArrays, heard: Vector, label: int, reward: float) -> 
         doubts[SCORE, OPINION] * bayes + doubts[SCORE, SCORE] * score + doubts[SCORE, COMMON] * common,
         doubts[COMMON, OPINION] * bayes + doubts[COMMON, SCORE] * score + doubts[COMMON, COMMON] * common,
     )
-    chance = own / (own + rest)
-    curvature = chance * rest / (own + rest)
+    chance = own / (own + other_mass)
+    curvature = chance * other_mass / (own + other_mass)
     whole = 1.0 + curvature * (along[OPINION] * bayes + along[SCORE] * score + along[COMMON] * common)
-    for one in range(OPINIONS):
-        trusts[one] += (reward - chance) * along[one] / whole
-        for other in range(OPINIONS):
-            doubts[one, other] -= along[one] * along[other] * curvature / whole
-    bound(trusts, doubts, -MOST_TRUST if space.heads == 2 else 0.0)
+    for row in range(OPINIONS):
+        trusts[row] += (reward - chance) * along[row] / whole
+        for column in range(OPINIONS):
+            doubts[row, column] -= along[row] * along[column] * curvature / whole
+    bound_trusts(trusts, doubts, -MOST_TRUST if space.heads == 2 else 0.0)
 
 
-def bound(trusts: Vector, doubts: Matrix, least_common: float) -> None:
+def bound_trusts(trusts: Vector, doubts: Matrix, least_common: float) -> None:
     """Keep the trusts within bounds; one clipped at its lower bound shifts the others accordingly.
 
     If the trust in how common classes are is clipped, the others move to what is most likely given that. With more
@@ -102,14 +102,14 @@ def bound(trusts: Vector, doubts: Matrix, least_common: float) -> None:
     """
     beyond = trusts[COMMON] - least_common
     if beyond < 0.0:
-        for one in range(OPINIONS):
-            trusts[one] -= doubts[one, COMMON] / doubts[COMMON, COMMON] * beyond
-    for one in range(OPINIONS):
-        trusts[one] = min(MOST_TRUST, max(least_common if one == COMMON else 0.0, trusts[one]))
+        for index in range(OPINIONS):
+            trusts[index] -= doubts[index, COMMON] / doubts[COMMON, COMMON] * beyond
+    for index in range(OPINIONS):
+        trusts[index] = min(MOST_TRUST, max(least_common if index == COMMON else 0.0, trusts[index]))
 
 
-def regress(
-    space: AutoSparseArrays, heard: Vector, label: int, right: bool, reward: float, asked: int, noise: float
+def find_movers(
+    space: AutoSparseArrays, feedback: Vector, label: int, right: bool, reward: float, concerned: int, noise: float
 ) -> int:
     """Write which classes move and by how much, the label first, towards its reward; return their number.
 
@@ -117,20 +117,20 @@ def regress(
     the label was right, those that score above a level are lowered to it. These keep their variances: a class that
     only learns what it is not must still be tried, or it would never be seen again.
     """
-    facts, said, level, movers = space.facts, space.said, min(0.5, 2.0 / asked), 1
+    facts, values, level, movers = space.facts, space.class_values, min(0.5, 2.0 / concerned), 1
     for head in range(space.heads):
-        if heard[head] == ABOUT:
+        if feedback[head] == ABOUT:
             place, residual, amount = movers, 0.0, 0.0
             if head == label:
-                place, residual, amount = 0, one_sided_residual(said[SCORE, head], reward), 1.0
+                place, residual, amount = 0, one_sided_residual(values[SCORE, head], reward), 1.0
                 facts[RESIDUALS] += min(1.0, residual * residual)
                 facts[ROUNDS] += 1.0
-            elif asked == 2:
-                residual, amount = one_sided_residual(said[SCORE, head], 1.0 - reward), 1.0
+            elif concerned == 2:
+                residual, amount = one_sided_residual(values[SCORE, head], 1.0 - reward), 1.0
             elif right:
-                residual = min(0.0, level - said[SCORE, head])
+                residual = min(0.0, level - values[SCORE, head])
             if amount > 0.0 or residual < 0.0:
-                constant, change = space.constants[head], residual / (1.0 + said[VARIANCE, head])
+                constant, change = space.constants[head], residual / (1.0 + values[VARIANCE, head])
                 space.moving[place], space.sums[place] = head, change
                 constant[WEIGHT] += change * CONSTANT / (noise + constant[EVIDENCE])
                 constant[EVIDENCE] += amount * CONSTANT * CONSTANT
@@ -138,7 +138,7 @@ def regress(
     return movers
 
 
-def move(
+def move_classes(
     space: AutoSparseArrays, rows: SparseRows, row: int, movers: int, informed: int, known: int, noise: float
 ) -> None:
     """Take the steps along the row, and count the row, also for the class known to be right.
@@ -151,7 +151,7 @@ def move(
     facts[ROWS] += 1.0
     if known >= 0:
         space.counts[known] += space.row[LENGTH]
-    prior, factor, one = kind(noise), kind(space.row[FACTOR]), kind(1)
+    prior, factor, unit = kind(noise), kind(space.row[FACTOR]), kind(1)
     usual, scaling = kind(facts[ROWS] / BACKGROUND), kind(1.0 / space.row[SCALE])
     for entry in range(rows.starts[row + 1] - start):
         size = space.sizes[entry]
@@ -163,16 +163,16 @@ def move(
                 cell[head] += space.sums[place] * value / (prior + cell[stride + head])
             for place in range(informed):
                 cell[stride + space.moving[place]] += value * value
-            feature[SEEN] += one
-            share = one / feature[SEEN]
+            feature[SEEN] += unit
+            share = unit / feature[SEEN]
             feature[SIZE] += (abs(rows.values[start + entry]) * scaling - feature[SIZE]) * share
             if known >= 0:
                 more = cell[3 * stride + known] + size * usual * share
                 cell[3 * stride + known] = more
-                cell[2 * stride + known] = math.log(one + more)
+                cell[2 * stride + known] = math.log(unit + more)
 
 
-def forget(space: AutoSparseArrays) -> None:
+def forget_all(space: AutoSparseArrays) -> None:
     """Restart from scratch, but keep what is known of features and of the background."""
     for feature in range(space.weights.shape[0]):
         for index in range(space.weights.shape[1]):
@@ -181,11 +181,11 @@ def forget(space: AutoSparseArrays) -> None:
         space.counts[head] = 0.0
         space.constants[head, WEIGHT] = 0.0
         space.constants[head, EVIDENCE] = 0.0
-    begin(space)
+    reset_trusts(space)
 
 
 def one_sided_residual(score: float, reward: float) -> float:
-    """Return by how much a score misses its reward; 0 if it is beyond a reward of 1 or 0."""
+    """Return the reward minus the score; 0 if the score lies beyond a reward of 1 or 0."""
     residual = reward - score
     if reward == 1.0:
         residual = max(0.0, residual)

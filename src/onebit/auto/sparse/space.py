@@ -35,13 +35,13 @@ import numpy as np
 
 from onebit.auto.sparse.learning import absorb
 from onebit.auto.sparse.scoring import (
+    CLASSES_AT_ONCE,
     COMMON,
     CONSTANT,
     COUNTED,
+    FACT_COUNT,
     FACTOR,
-    FACTS,
-    FIRST,
-    LANES,
+    INITIAL_VALUES,
     LED_BAYES,
     LED_SCORE,
     LENGTH,
@@ -50,20 +50,20 @@ from onebit.auto.sparse.scoring import (
     SCORE,
     WEIGHT,
     AutoSparseArrays,
-    background_of,
-    begin,
-    hope,
+    background_for,
     needs_room,
+    reset_trusts,
     score,
+    write_hopes,
 )
 from onebit.contract.belief import Contributions
 from onebit.contract.description import MemberReport, MembersReport
 from onebit.contract.rule import Contrast
-from onebit.spaces.layout import NUMBERS, ArraySpec, SpaceLayout
+from onebit.spaces.layout import ArraySpec, SpaceLayout
 from onebit.spaces.space import Space
 from onebit.spaces.sparse import SparseRows, SparseSpace
 
-__all__ = ["AutoSparse", "absorb", "hope", "needs_room", "score"]
+__all__ = ["AutoSparse", "absorb", "needs_room", "score", "write_hopes"]
 
 BAYES_LOOKS_AT = "how much more often a feature comes with a class than with all rows"
 REGRESSION_LOOKS_AT = "a weight for each feature and class, whatever the scales of features and rows"
@@ -71,7 +71,7 @@ REGRESSION_LOOKS_AT = "a weight for each feature and class, whatever the scales 
 
 def stride_for(heads: int) -> int:
     """Return the number of heads, rounded up to whole lanes."""
-    return -(-heads // LANES) * LANES
+    return -(-heads // CLASSES_AT_ONCE) * CLASSES_AT_ONCE
 
 
 class AutoSparse(AutoSparseArrays, Space):
@@ -85,7 +85,7 @@ class AutoSparse(AutoSparseArrays, Space):
     @classmethod
     def empty(cls, heads: int, features: int, dtype: Any) -> AutoSparse:
         space = super().empty(heads, features, dtype)
-        begin(space)
+        reset_trusts(space)
         return space
 
     def copy_into(self, larger: AutoSparse) -> AutoSparse:
@@ -93,10 +93,10 @@ class AutoSparse(AutoSparseArrays, Space):
         for part in range(4):
             cells = self.weights[:, part * self.stride : part * self.stride + self.heads]
             larger.weights[:known, part * larger.stride : part * larger.stride + self.heads] = cells
-        rest = {name: getattr(self, name) for name in self.SAVED if name != "weights"}
-        return larger.loaded(rest)._replace(sizes=self.sizes.copy())
+        arrays = {name: getattr(self, name) for name in self.SAVED if name != "weights"}
+        return larger.load_arrays(arrays)._replace(sizes=self.sizes.copy())
 
-    def roomier(self, rows: SparseRows) -> AutoSparse:
+    def with_more_room(self, rows: SparseRows) -> AutoSparse:
         """Return a copy with room for the view of the longest of these rows."""
         return self._replace(sizes=np.zeros(int(np.diff(rows.starts).max()) + 1, dtype=self.sizes.dtype))
 
@@ -107,14 +107,14 @@ class AutoSparse(AutoSparseArrays, Space):
         arrays = {
             "weights": ArraySpec((features, 4 * stride), dtype),
             "features": ArraySpec((features, 2), dtype, 0.0),
-            "constants": ArraySpec((heads, 2), NUMBERS),
-            "counts": ArraySpec((heads,), NUMBERS, 0.0),
-            "facts": ArraySpec((FACTS,), NUMBERS),
-            "trusts": ArraySpec((OPINIONS,), NUMBERS),
-            "doubts": ArraySpec((OPINIONS, OPINIONS), NUMBERS),
-            "row": ArraySpec((4,), NUMBERS),
-            "said": ArraySpec((5, heads), NUMBERS),
-            "sizes": ArraySpec((FIRST,), dtype),
+            "constants": ArraySpec((heads, 2), np.float64),
+            "counts": ArraySpec((heads,), np.float64, 0.0),
+            "facts": ArraySpec((FACT_COUNT,), np.float64),
+            "trusts": ArraySpec((OPINIONS,), np.float64),
+            "doubts": ArraySpec((OPINIONS, OPINIONS), np.float64),
+            "row": ArraySpec((4,), np.float64),
+            "class_values": ArraySpec((5, heads), np.float64),
+            "sizes": ArraySpec((INITIAL_VALUES,), dtype),
             "sums": ArraySpec((3 * stride,), dtype),
             "moving": ArraySpec((heads,), np.int64),
         }
@@ -151,14 +151,14 @@ class AutoSparse(AutoSparseArrays, Space):
         """
         length, values, constant = self.row[LENGTH], np.zeros(len(rows.values)), 0.0
         by_bayes = self.trusts[OPINION] / math.sqrt(length) if length > 0.0 else 0.0
-        by_score, background = self.trusts[SCORE], background_of(self.facts, length) if length > 0.0 else 0.0
+        by_score, background = self.trusts[SCORE], background_for(self.facts, length) if length > 0.0 else 0.0
         sizes = self.sizes[: len(rows.values)].astype(np.float64)
         view = np.where(rows.values >= 0.0, sizes, -sizes) * self.row[FACTOR]
         cells = self.weights[rows.columns].astype(np.float64)
         for position, weight in contrast:
             head = position - 2 * self.heads  # logits come last
             values += weight * (by_score * view * cells[:, head] + by_bayes * sizes * cells[:, 2 * self.stride + head])
-            heard = self.row[COUNTED] * math.log(1.0 + self.counts[head] * background)
-            constant += weight * (by_score * CONSTANT * self.constants[head, WEIGHT] - by_bayes * heard)
-            constant += weight * self.trusts[COMMON] * self.said[COMMON, head]
+            expected = self.row[COUNTED] * math.log(1.0 + self.counts[head] * background)
+            constant += weight * (by_score * CONSTANT * self.constants[head, WEIGHT] - by_bayes * expected)
+            constant += weight * self.trusts[COMMON] * self.class_values[COMMON, head]
         return Contributions(values, float(constant))

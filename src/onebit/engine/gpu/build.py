@@ -22,7 +22,14 @@ from onebit.engine import code_cache, generic
 from onebit.engine.fingerprint import fingerprint
 from onebit.engine.gpu import kernel, lines, sparse_kernel
 from onebit.engine.gpu import round as round_module
-from onebit.engine.gpu.device import compute_capability, cuda, gist, quiet, shared_memory, spoken
+from onebit.engine.gpu.device import (
+    compute_capability,
+    cuda,
+    explain_errors,
+    first_cause,
+    shared_memory,
+    suppress_warnings,
+)
 from onebit.engine.gpu.layout import USUAL_SHARED_BYTES, WARP, Layout, Shape
 from onebit.errors import InputError, OnebitError
 
@@ -31,7 +38,7 @@ LOG = logging.getLogger("onebit.engine")
 COMPILERS = ("numba", "numba-cuda", "llvmlite", "cuda-bindings", "cuda-core", "cuda-toolkit")
 FOLDER, FILE = "gpu", "kernel.bin"
 
-_MOVED_BY = {"residual": lines.residual_step, "sums": lines.sums_step, "root": lines.root_step}
+_STEP_FUNCTIONS = {"residual": lines.residual_step, "sums": lines.sums_step, "root": lines.root_step}
 _MODULES = (kernel, sparse_kernel, round_module, lines)  # the modules whose names are bound when a kernel is built
 OWN_MODULES = tuple(module.__name__ for module in _MODULES)
 
@@ -56,7 +63,7 @@ class Binding:
         self._bound: dict[Callable[..., Any], Any] = {}
 
     def called(self, function: Callable[..., Any]) -> Any:
-        """Return what replaces a function where another one calls it."""
+        """Return the replacement of a function for its callers."""
         return self._wrapped(self.instead.get(function, function))
 
     def _wrapped(self, function: Callable[..., Any]) -> Any:
@@ -68,15 +75,15 @@ class Binding:
         """Return a copy of the function with its names bound, not wrapped."""
         assert isinstance(function, types.FunctionType)
         given = self.names.get(function.__module__, {})
-        bound = dict(function.__globals__)
+        namespace = dict(function.__globals__)
         for name in function.__code__.co_names:
-            if name in bound:
-                bound[name] = self._standing_for(bound[name]) if name not in given else self._named(given[name])
+            if name in namespace:
+                namespace[name] = self._standing_for(namespace[name]) if name not in given else self._named(given[name])
         cells = tuple(types.CellType(self._standing_for(cell.cell_contents)) for cell in function.__closure__ or ())
-        made = types.FunctionType(function.__code__, bound, function.__name__, function.__defaults__, cells)
-        made.__kwdefaults__ = function.__kwdefaults__
-        made.__annotations__ = {}
-        return made
+        copy = types.FunctionType(function.__code__, namespace, function.__name__, function.__defaults__, cells)
+        copy.__kwdefaults__ = function.__kwdefaults__
+        copy.__annotations__ = {}
+        return copy
 
     def _standing_for(self, used: Any) -> Any:
         return self.called(used) if isinstance(used, types.FunctionType) else used
@@ -91,7 +98,7 @@ class KernelError(OnebitError):
 
 def layout_for(shape: Shape) -> Layout | None:
     """Return the layout of replicates on the present device; None if it has no room for them."""
-    with spoken():
+    with explain_errors():
         return Layout.of(shape, shared_memory() - USUAL_SHARED_BYTES)
 
 
@@ -103,66 +110,66 @@ def kernel_for(shape: Shape, layout: Layout) -> Any:
     with _lock:
         if (shape, layout) not in _kernels:
             try:
-                _kernels[shape, layout] = _built(shape, layout)
+                _kernels[shape, layout] = _build_kernel(shape, layout)
             except Exception as error:  # rules and compiler errors can be of any kind
                 _kernels[shape, layout] = f"{shape.rule.title} does not compile for a GPU: {_gist(error)}"
                 LOG.warning("%s", _kernels[shape, layout])
-        found = _kernels[shape, layout]
-        if isinstance(found, str):
-            raise KernelError(found)
-        return found
+        kernel_or_reason = _kernels[shape, layout]
+        if isinstance(kernel_or_reason, str):
+            raise KernelError(kernel_or_reason)
+        return kernel_or_reason
 
 
-def _built(shape: Shape, layout: Layout) -> Any:
+def _build_kernel(shape: Shape, layout: Layout) -> Any:
     module = cuda()
-    written = bound(shape, layout, module, _device_function).plain(loop_of(shape))
-    kept = kept_for(shape, layout)
-    if kept is None or not kept.is_there:
+    written = bind_names(shape, layout, module, _device_function).plain(loop_for(shape))
+    cached = find_cached_kernel(shape, layout)
+    if cached is None or not cached.is_there:
         size = f"{shape.classes} classes, {shape.features} features"
         LOG.info("building %s for the GPU, %s", shape.rule.title, size, extra={"event": "compiling"})
-    with quiet():
-        found = module.jit(written, **layout.limits)
-        if kept is not None:
-            found._cache = kept
-        found.compile(signature(shape))
-    allow_shared(found, layout.shared_bytes(shape))
-    return found
+    with suppress_warnings():
+        compiled = module.jit(written, **layout.limits)
+        if cached is not None:
+            compiled._cache = cached
+        compiled.compile(signature(shape))
+    allow_shared(compiled, layout.shared_bytes(shape))
+    return compiled
 
 
-def kept_for(shape: Shape, layout: Layout) -> KeptKernel | None:
+def find_cached_kernel(shape: Shape, layout: Layout) -> CachedKernel | None:
     """Return the cached kernel for this shape and layout; None if nothing can be cached."""
-    plain = bound(shape, layout, None, lambda function: function).plain(loop_of(shape))
-    facts = versions(), shape.rule.name, shape[1:], layout, layout.limits, compute_capability()
+    plain = bind_names(shape, layout, None, lambda function: function).plain(loop_for(shape))
+    facts = compiler_versions(), shape.rule.name, shape[1:], layout, layout.limits, compute_capability()
     folder = code_cache.folder_for(fingerprint([plain], (), *facts), FOLDER)
-    return None if folder is None else KeptKernel(folder / FILE)
+    return None if folder is None else CachedKernel(folder / FILE)
 
 
-def loop_of(shape: Shape) -> Callable[..., None]:
+def loop_for(shape: Shape) -> Callable[..., None]:
     return sparse_kernel.replicate if shape.sparse else kernel.replicate
 
 
 def _gist(error: Exception) -> str:
     """Return the first line of a compiler error that names a cause."""
-    return gist(error, "mode pipeline", "Resolution failure") or type(error).__name__
+    return first_cause(error, "mode pipeline", "Resolution failure") or type(error).__name__
 
 
-def resident(shape: Shape, layout: Layout) -> int:
+def count_resident(shape: Shape, layout: Layout) -> int:
     """Return how many replicates the device runs at the same time."""
-    (found,) = kernel_for(shape, layout).overloads.values()
-    with spoken():
-        blocks = found.max_cooperative_grid_blocks(layout.threads, layout.shared_bytes(shape))
+    (compiled,) = kernel_for(shape, layout).overloads.values()
+    with explain_errors():
+        blocks = compiled.max_cooperative_grid_blocks(layout.threads, layout.shared_bytes(shape))
     return int(blocks) * layout.groups
 
 
-def allow_shared(found: Any, size: int) -> None:
+def allow_shared(dispatcher: Any, size: int) -> None:
     """Raise a kernel's limit of shared memory above the default, for which numba-cuda has no interface."""
     if size > USUAL_SHARED_BYTES:
         from cuda.bindings import driver
 
-        (compiled,) = found.overloads.values()
+        (compiled,) = dispatcher.overloads.values()
         function = compiled._codelibrary.get_cufunc()
-        what = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-        (error,) = driver.cuKernelSetAttribute(what, size, function.handle, function.device.id)
+        attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        (error,) = driver.cuKernelSetAttribute(attribute, size, function.handle, function.device.id)
         if error != driver.CUresult.CUDA_SUCCESS:
             raise InputError(f"the GPU has no room for {size} bytes of weights in its shared memory")
 
@@ -171,12 +178,12 @@ def _device_function(function: Callable[..., Any]) -> Any:
     return cuda().jit(device=True, forceinline=True)(function)
 
 
-def bound(shape: Shape, layout: Layout, module: Any, wrap: Callable[[Callable[..., Any]], Any]) -> Binding:
+def bind_names(shape: Shape, layout: Layout, module: Any, wrap: Callable[[Callable[..., Any]], Any]) -> Binding:
     """Bind the kernel's functions for this shape and layout; `module` is numba.cuda or a stand-in for it."""
     variances = shape.variances
     names = {
         "cuda": module,
-        "record_of": record_maker(shape),
+        "record_of": make_record_builder(shape),
         "LANES": layout.lanes,
         "GROUPS": layout.groups,
         "HEADS": shape.heads,
@@ -228,7 +235,7 @@ def _dense_names(shape: Shape, layout: Layout) -> dict[str, Any]:
     return {
         "ROW_HELD": own_row,
         "WORDS_SHARED": in_shared,
-        "moved_by": _MOVED_BY["residual" if variances is None else variances.form],
+        "moved_by": _STEP_FUNCTIONS["residual" if variances is None else variances.form],
         "WIDTH": width,
         "BLOCKS": width // layout.unrolled(shape),
         "UNROLLED": layout.unrolled(shape),
@@ -247,7 +254,7 @@ def _dense_names(shape: Shape, layout: Layout) -> dict[str, Any]:
     }
 
 
-def record_maker(shape: Shape) -> Callable[..., Any]:
+def make_record_builder(shape: Shape) -> Callable[..., Any]:
     """Return a function that builds a rule's record from the numbers of a replicate.
 
     Its source is generated, since Numba cannot loop over fields.
@@ -272,13 +279,15 @@ def signature(shape: Shape) -> tuple[Any, ...]:
 
 
 @cache
-def versions() -> tuple[tuple[str, str], ...]:
+def compiler_versions() -> tuple[tuple[str, str], ...]:
     """Return the versions of all packages that take part in compiling a kernel."""
-    found = {one.metadata["Name"] or "": one.version for one in metadata.distributions()}
-    return tuple(sorted((name, one) for name, one in found.items() if name in COMPILERS or name.startswith("nvidia-")))
+    versions = {version.metadata["Name"] or "": version.version for version in metadata.distributions()}
+    return tuple(
+        sorted((name, version) for name, version in versions.items() if name in COMPILERS or name.startswith("nvidia-"))
+    )
 
 
-class KeptKernel:
+class CachedKernel:
     """A kernel in the on-disk cache, with the interface that numba-cuda expects of a cache."""
 
     def __init__(self, path: Path) -> None:
@@ -293,11 +302,11 @@ class KeptKernel:
         from numba.cuda.dispatcher import _Kernel
 
         try:
-            kept = code_cache.kept_code(self._path.parent, self._path.name)
-            return None if kept is None else _Kernel._rebuild(**pickle.loads(kept))
+            content = code_cache.read_code(self._path.parent, self._path.name)
+            return None if content is None else _Kernel._rebuild(**pickle.loads(content))
         except Exception:
             return None
 
     def save_overload(self, signature: Any, kernel: Any) -> None:
         """Write a kernel to the cache; if that fails, the next process builds it again."""
-        code_cache.keep_code(self._path.parent, pickle.dumps(kernel._reduce_states()), self._path.name)
+        code_cache.write_code(self._path.parent, pickle.dumps(kernel._reduce_states()), self._path.name)

@@ -14,10 +14,10 @@ import numpy as np
 from onebit.contract.installation import install_command
 from onebit.errors import InputError, OnebitError, clean_lines
 
-INITIAL = "Error at driver init"
+INIT_PREFIX = "Error at driver init"
 
 
-def missing() -> str:
+def missing_message() -> str:
     """Return the message for when no package that drives a GPU is installed."""
     return f"the GPU engine needs numba-cuda: {install_command('gpu')}"
 
@@ -30,19 +30,19 @@ def is_installed() -> bool:
 def cuda() -> Any:
     """Return the module `numba.cuda` of the package numba-cuda; raise InputError if it is not installed."""
     if not is_installed():
-        raise InputError(missing())
+        raise InputError(missing_message())
     if not hasattr(np, "row_stack"):  # numba-cuda 0.30 needs it on import; NumPy 2.5 has removed it
         setattr(np, "row_stack", np.vstack)  # noqa: B010 - a plain assignment is "modernised" away
     from numba.core import config
 
-    with quiet():
-        from numba import cuda as found
+    with suppress_warnings():
+        from numba import cuda as module
     config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # small sweeps are intended
-    return found
+    return module
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def suppress_warnings() -> Iterator[None]:
     """Suppress the deprecation warnings of NumPy 2.5 about numba-cuda 0.30, which users cannot act on."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -50,50 +50,48 @@ def quiet() -> Iterator[None]:
 
 
 @cache
-def trouble() -> str | None:
+def find_problem() -> str | None:
     """Return why no GPU can be used, in one sentence; None if one can."""
     if not is_installed():
-        return missing()
+        return missing_message()
     try:
-        found = cuda()
-        if found.is_available():
+        module = cuda()
+        if module.is_available():
             return None
-        why = gist(found.cuda_error() or "", INITIAL)
+        cause = first_cause(module.cuda_error() or "", INIT_PREFIX)
     except Exception as error:  # a broken driver or package may raise anything
-        why = gist(error, INITIAL)
-    return "there is no GPU that can be used here" + (f": {why}" if why else "")
+        cause = first_cause(error, INIT_PREFIX)
+    return "there is no usable GPU" + (f": {cause}" if cause else "")
 
 
 @contextmanager
-def spoken() -> Iterator[None]:
+def explain_errors() -> Iterator[None]:
     """Turn errors of the GPU driver into an InputError with one sentence."""
     try:
         yield
     except OnebitError:
         raise
     except Exception as error:  # it may raise anything: out of memory, a failed launch, a lost device
-        why = gist(error, INITIAL) or type(error).__name__
-        raise InputError(
-            f"the GPU failed ({why}); runs that are done are kept, and threads can run the others"
-        ) from error
+        why = first_cause(error, INIT_PREFIX) or type(error).__name__
+        raise InputError(f"the GPU failed ({why}); finished runs are kept, and threads can do the others") from error
 
 
-def gist(said: object, *beside: str) -> str:
-    """Return the first informative line of an error, skipping lines that contain a word in `beside`."""
-    lines = (line.strip(" -") for line in clean_lines(said))
-    told = (line for line in lines if line and not any(words in line for words in beside))
-    return next(told, "").rstrip(".: ")
+def first_cause(error: object, *skipped: str) -> str:
+    """Return the first informative line of an error, skipping lines that contain a word in `skipped`."""
+    lines = (line.strip(" -") for line in clean_lines(error))
+    causes = (line for line in lines if line and not any(words in line for words in skipped))
+    return next(causes, "").rstrip(".: ")
 
 
 @cache
-def name() -> str:
-    found = cuda().get_current_device().name
-    return found.decode() if isinstance(found, bytes) else str(found)
+def device_name() -> str:
+    value = cuda().get_current_device().name
+    return value.decode() if isinstance(value, bytes) else str(value)
 
 
 def free_memory() -> int:
     """Return the free memory of the device in bytes."""
-    with spoken():
+    with explain_errors():
         return int(cuda().current_context().get_memory_info()[0])
 
 

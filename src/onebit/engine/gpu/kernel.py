@@ -18,9 +18,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.rule import NORM
-from onebit.engine.gpu.lines import Floats, absorb, begin, feature_at, fetch, fold_scale, squares, store, sum_lines
+from onebit.engine.gpu.lines import (
+    Floats,
+    absorb,
+    feature_at,
+    fetch_lines,
+    fold_scale,
+    initialise_lines,
+    store_lines,
+    sum_lines,
+    sum_squares,
+)
 from onebit.engine.gpu.round import (
-    ALL,
+    ALL_LANES,
     BOTH,
     FOLD,
     FOLDED,
@@ -45,9 +55,8 @@ cuda: Any = None
 record_of: Any = None  # builds the parameters of one replicate; codes and counts are constants
 
 LANES = GROUPS = WIDTH = 0  # lanes of a replicate, replicates of a block, features of a lane
-HEADS = SCORES = MEMORY = (
-    0  # weight vectors; numbers that a rule reads for a row, with variances; numbers in its memory
-)
+# Weight vectors; numbers that a rule reads for a row, with variances; numbers in its memory.
+HEADS = SCORES = MEMORY = 0
 SCORE_STRIDE = WORK_STRIDE = MEMORY_STRIDE = 0  # between groups; odd, so that groups read from different banks
 # Numbers of the lines and of the row in a lane's registers, at least 1 since no array is empty.
 HELD = HELD_FEATURES = 0
@@ -59,7 +68,7 @@ OWN = 0  # 1 if each head has its own variances, 0 if one line is for all
 ROW_HELD = WORDS_SHARED = False
 KEEPS_NORM = BALL = False  # whether the rule needs ||W||^2; whether weights are projected onto a ball
 LATE = False  # whether feedback may come late or never: events are then walked, not rounds
-NUMBERS = 0xFFFFFFFFFF  # mask, above the number of values in all rows
+INDEX_MASK = 0xFFFFFFFFFF  # mask, above the number of values in all rows
 
 
 def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
@@ -107,21 +116,16 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
     held = cuda.local.array(HELD, np.float32)
     words = shared[SHARED_FEATURES:] if WORDS_SHARED else weights[me]
     if start == 0:
-        begin(weights[me], lane, np.float32(limits[me, 1]))
-    fetch(weights[me], lane, held, words)
+        initialise_lines(weights[me], lane, np.float32(limits[me, 1]))
+    fetch_lines(weights[me], lane, held, words)
     ahead = cuda.local.array(WIDTH, np.float32)
 
     for index in range(lane, SCORES, LANES):  # variances that are not summed stay 0
         scores[index] = 0.0
     load_state(memories[me], memory, orders, scales[me], counts[me], lane)
     params = record_of(parameters[me])
-    key, largest, radius, course, happening = (
-        keys[me],
-        limits[me, 0],
-        limits[me, 2],
-        courses[which[me]],
-        events[which[me]],
-    )
+    key, largest, radius = keys[me], limits[me, 0], limits[me, 2]
+    course, happening = courses[which[me]], events[which[me]]
     all_classes = course[:0]  # no candidates: every class can be played
     played_wrong, greedy_wrong, mark = counts[me, 0], counts[me, 1], counts[me, 2]
     next_mark = marks[mark]
@@ -129,12 +133,12 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
     entry = course[start]
     coming = course[start + 1]
     event = happening[start] if LATE else 0
-    read(values, beginning(entry, stride, lane), ahead)
-    arrive(ahead, lane, x)
+    read_row(values, row_start(entry, stride, lane), ahead)
+    use_prefetched(ahead, lane, x)
     norm = norms[entry & ROW]
     for position in range(start, stop):
         # Prefetch the next row while this one is used, and look up the position after it.
-        read(values, beginning(coming, stride, lane), ahead)
+        read_row(values, row_start(coming, stride, lane), ahead)
         norm_ahead = norms[coming & ROW]
         after = course[position + 2]
         event_ahead = happening[position + 1] if LATE else 0
@@ -168,23 +172,23 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
         cuda.syncwarp()
         if orders[WISH] == FOLD or orders[WISH] == BOTH:
             fold_scale(held, words, lane, np.float32(orders[FOLDED]))
-        grown = absorb(held, words, x, steps, lane)
+        growth = absorb(held, words, x, steps, lane)
         if BALL:
-            added = whole_sum(np.float64(grown))
+            added = whole_sum(np.float64(growth))
             if lane == 0:
                 orders[LENGTH] += added
                 orders[SCALE] = ball_factor(orders[LENGTH], radius)
         # All lanes of a warp must take part in an exchange, so all of them sum if one replicate needs it.
-        if KEEPS_NORM and cuda.any_sync(ALL, orders[WISH] >= SUM):
-            total_square = whole_sum(squares(held, words, lane))
+        if KEEPS_NORM and cuda.any_sync(ALL_LANES, orders[WISH] >= SUM):
+            total_square = whole_sum(sum_squares(held, words, lane))
             if lane == 0 and orders[WISH] >= SUM:
                 memory[NORM] = total_square * orders[SCALE] * orders[SCALE]
 
-        arrive(ahead, lane, x)
+        use_prefetched(ahead, lane, x)
         norm = norm_ahead
         entry, coming, event = coming, after, event_ahead
 
-    store(held, words, lane, weights[me])
+    store_lines(held, words, lane, weights[me])
     cuda.syncwarp()
     store_state(memory, orders, played_wrong, greedy_wrong, mark, memories[me], scales[me], counts[me], lane)
 
@@ -192,21 +196,21 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 
-def beginning(entry: int, stride: int, lane: int) -> int:
+def row_start(entry: int, stride: int, lane: int) -> int:
     """Return where this lane's part of a round's row begins.
 
     The index is masked so that the compiler knows that it is not negative.
     """
-    return ((entry & ROW) * stride + lane) & NUMBERS
+    return ((entry & ROW) * stride + lane) & INDEX_MASK
 
 
-def read(values: Floats, begin: int, x: Floats) -> None:
+def read_row(values: Floats, begin: int, x: Floats) -> None:
     """Read this lane's part of a row."""
     for step in range(WIDTH):
         x[step] = values[begin + step * LANES]
 
 
-def arrive(ahead: Floats, lane: int, x: Floats) -> None:
+def use_prefetched(ahead: Floats, lane: int, x: Floats) -> None:
     """Make the prefetched row the current one."""
     for step in range(WIDTH):
         x[feature_at(step, lane)] = ahead[step]

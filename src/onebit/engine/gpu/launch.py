@@ -11,19 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.draws import seed_key
-from onebit.engine.gpu.build import kernel_for, resident
-from onebit.engine.gpu.device import cuda, free_memory, spoken
+from onebit.engine.gpu.build import count_resident, kernel_for
+from onebit.engine.gpu.device import cuda, explain_errors, free_memory
 from onebit.engine.gpu.layout import Layout, Shape
-from onebit.engine.gpu.round import KEPT, LABEL, ROUND, WAITING
+from onebit.engine.gpu.round import CHOICE_NUMBERS, LABEL, ROUND, WAITING
 from onebit.engine.schedule import Schedule
 from onebit.engine.stream import DECIDE, EVENT, LEARN
 from onebit.spaces.sparse import SparseRows
 
 TARGET_S = 0.25  # time between launches: to report progress and to handle Ctrl-C
 FIRST_ROUNDS = 200  # or events, if feedback may come late
-WAVE = 8  # replicates sent at a time, as a multiple of those that run at the same time
-WAVE_S = 30.0  # at most, since Ctrl-C loses their results
-LAST = np.iinfo(np.int32).max  # a mark that is never reached
+MOST_WAVES = 8  # replicates sent at a time, as a multiple of those that run at the same time
+LONGEST_WAVE_S = 30.0  # at most, since Ctrl-C loses their results
+NO_MARK = np.iinfo(np.int32).max  # a mark that is never reached
 SENT_BYTES = 2**26  # bytes of rows that are padded on the host and sent at a time
 PADDED_AT_ONCE = 8  # parts padded in parallel threads, since the device waits for them
 
@@ -45,14 +45,14 @@ class DeviceRows:
             for table, values in zip(self.begins, tables, strict=True)
             for first in range(0, len(values), most)
         ]
-        with spoken(), ThreadPoolExecutor(PADDED_AT_ONCE) as pool:
+        with explain_errors(), ThreadPoolExecutor(PADDED_AT_ONCE) as pool:
             device_rows = cuda().device_array(sum(self.heights) * stride, dtype=np.float32)
             device_norms = cuda().device_array(sum(self.heights), dtype=np.float32)
             self.arrays = device_rows, device_norms, stride
             for first in range(0, len(parts), PADDED_AT_ONCE):
-                some = parts[first : first + PADDED_AT_ONCE]
-                padded = pool.map(lambda part: _pad(part[1], bias, stride), some)
-                for (begin, values), (rows, norms) in zip(some, padded, strict=True):
+                batch = parts[first : first + PADDED_AT_ONCE]
+                padded = pool.map(lambda part: _pad(part[1], bias, stride), batch)
+                for (begin, values), (rows, norms) in zip(batch, padded, strict=True):
                     end = begin + len(values)
                     device_rows[begin * stride : end * stride].copy_to_device(rows.ravel())
                     device_norms[begin:end].copy_to_device(norms)
@@ -82,14 +82,14 @@ class DeviceSparseRows:
         offsets = np.cumsum([0, *(table.starts[-1] for table in parts)])
         starts = [table.starts[:-1] + offset for table, offset in zip(parts, offsets, strict=False)]
         norms = [_squared_lengths(table) for table in parts]
-        columns = _joined([table.columns[: table.starts[-1]] for table in parts], np.int32)
+        columns = _concatenate([table.columns[: table.starts[-1]] for table in parts], np.int32)
         occurrences = np.bincount(columns, minlength=parts[0].width)
         self.numbers = np.empty(parts[0].width, dtype=np.int32)
         self.numbers[np.argsort(-occurrences, kind="stable")] = np.arange(parts[0].width)
-        with spoken():
+        with explain_errors():
             send = cuda().to_device
             self.arrays = (
-                send(_joined([table.values[: table.starts[-1]] for table in parts], np.float32)),
+                send(_concatenate([table.values[: table.starts[-1]] for table in parts], np.float32)),
                 send(self.numbers[columns]),
                 send(np.append(np.concatenate(starts), offsets[-1]).astype(np.int64)),
                 send(np.concatenate(norms)),
@@ -119,7 +119,7 @@ def _rows_of(table: SparseRows) -> NDArray[np.int64]:
     return np.repeat(np.arange(table.height), np.diff(table.starts))
 
 
-def _joined(parts: Sequence[NDArray[Any]], kind: Any) -> NDArray[Any]:
+def _concatenate(parts: Sequence[NDArray[Any]], kind: Any) -> NDArray[Any]:
     """Concatenate arrays; the result has at least one element, since device arrays cannot be empty."""
     whole = np.concatenate(parts).astype(kind, copy=False)
     return whole if len(whole) else np.zeros(1, dtype=kind)
@@ -153,7 +153,7 @@ class DeviceSchedules:
                 places, count = waiting_places(schedule.events)
                 self.places = max(self.places, count)
                 happening[: len(now)] = (now << ROUND) | (places << WAITING) | schedule.events % EVENT
-        with spoken():
+        with explain_errors():
             send = cuda().to_device
             self.arrays = (*device_rows.arrays, send(courses), send(events))
 
@@ -176,18 +176,18 @@ def waiting_places(events: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
     rounds = events // EVENT
     is_late = np.zeros(rounds.max(initial=-1) + 1, dtype=np.bool_)
     is_late[rounds[learnt]] = True
-    decided = np.flatnonzero((events % EVENT == DECIDE) & is_late[rounds])
+    decisions = np.flatnonzero((events % EVENT == DECIDE) & is_late[rounds])
     number = np.zeros(len(is_late), dtype=np.int64)
-    number[rounds[decided]] = np.arange(len(decided))
-    turns = int((np.searchsorted(decided, learnt) - number[rounds[learnt]]).max(initial=0))
+    number[rounds[decisions]] = np.arange(len(decisions))
+    turns = int((np.searchsorted(decisions, learnt) - number[rounds[learnt]]).max(initial=0))
     places = np.zeros(len(events), dtype=np.int64)
-    for some in (decided, learnt):
-        places[some] = 1 + number[rounds[some]] % max(1, turns)
+    for positions in (decisions, learnt):
+        places[positions] = 1 + number[rounds[positions]] % max(1, turns)
     return places, 1 + turns
 
 
 class Replicates(NamedTuple):
-    """What differs from replicate to replicate, as arrays with one line for each."""
+    """The data in which replicates differ, as arrays with one line per replicate."""
 
     schedules: NDArray[np.int32]  # the number of its schedule
     parameters: NDArray[np.float64]  # the floats of its record
@@ -206,10 +206,10 @@ class Replicates(NamedTuple):
         params, memories, longest = zip(*beginnings, strict=True)
         return cls(
             np.array(schedules, dtype=np.int32),
-            np.array([shape.numbers(one) for one in params]).reshape(len(params), -1),
+            np.array([shape.numbers(record) for record in params]).reshape(len(params), -1),
             np.array(memories),
             np.array([seed_key(seed) for seed in seeds], dtype=np.uint64),
-            np.array([shape.limits(*one) for one in zip(params, longest, strict=True)]),
+            np.array([shape.limits(*record) for record in zip(params, longest, strict=True)]),
         )
 
     def filled(self, count: int) -> Replicates:
@@ -233,10 +233,10 @@ def most_at_once(shape: Shape, layout: Layout, rounds: int, places: int = 1) -> 
 
     The multiple is limited by time and memory. Each replicate has `places` slots for choices that wait for feedback.
     """
-    size = 4 * shape.lines * layout.padded(shape) + 8 * KEPT * places
-    times = max(1, min(WAVE, int(WAVE_S * REPLICATE_RATE / rounds)))
+    size = 4 * shape.lines * layout.padded(shape) + 8 * CHOICE_NUMBERS * places
+    times = max(1, min(MOST_WAVES, int(LONGEST_WAVE_S * REPLICATE_RATE / rounds)))
     fitting = max(layout.groups, free_memory() // 2 // size)
-    return int(min(times * resident(shape, layout), fitting))
+    return int(min(times * count_resident(shape, layout), fitting))
 
 
 def walk(
@@ -251,24 +251,24 @@ def walk(
     module, count = cuda(), len(replicates.keys)
     send = module.to_device
     blocks = -(-count // layout.groups)
-    given = replicates.filled(blocks * layout.groups)
-    whole = len(given.keys)
+    padded = replicates.filled(blocks * layout.groups)
+    whole = len(padded.keys)
     launch = kernel_for(shape, layout)[blocks, layout.threads, 0, layout.shared_bytes(shape)]
-    with spoken():
+    with explain_errors():
         weights = module.device_array((whole, shape.lines * layout.padded(shape)), dtype=np.float32)
-        choices = module.device_array((whole, schedules.places, KEPT), dtype=np.float64)
+        choices = module.device_array((whole, schedules.places, CHOICE_NUMBERS), dtype=np.float64)
         counts = send(np.zeros((whole, 4), dtype=np.int32))
         curves = send(np.zeros((whole, 2, len(marks)), dtype=np.int32))
         state = (
-            *(send(given.schedules), send(given.parameters), send(given.keys), send(given.limits)),
-            *(weights, send(given.memories), send(np.tile([1.0, 0.0], (whole, 1))), choices, counts),
-            *(send(np.append(marks, LAST).astype(np.int32)), curves),
+            *(send(padded.schedules), send(padded.parameters), send(padded.keys), send(padded.limits)),
+            *(weights, send(padded.memories), send(np.tile([1.0, 0.0], (whole, 1))), choices, counts),
+            *(send(np.append(marks, NO_MARK).astype(np.int32)), curves),
         )
     done, steps, walked, seconds = 0, FIRST_ROUNDS, 0, 0.0
     while done < schedules.steps:
         until = min(schedules.steps, done + steps)
         started = time.perf_counter()
-        with spoken():
+        with explain_errors():
             launch(*schedules.arrays, *state, done, until)
             module.synchronize()
         took = time.perf_counter() - started
@@ -276,6 +276,6 @@ def walk(
         before, walked = walked, schedules.rounds * until // schedules.steps
         progress(count * (walked - before))
         done, steps = until, max(1, min(20 * steps, int(steps * TARGET_S / max(took, 1e-6))))
-    with spoken():
-        found = counts.copy_to_host()[:count].astype(np.int64)
-        return Counts(found[:, :2], curves.copy_to_host()[:count].astype(np.int64), found[:, 3] != 0, seconds)
+    with explain_errors():
+        totals = counts.copy_to_host()[:count].astype(np.int64)
+        return Counts(totals[:, :2], curves.copy_to_host()[:count].astype(np.int64), totals[:, 3] != 0, seconds)

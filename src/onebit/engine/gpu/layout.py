@@ -1,4 +1,4 @@
-"""What the replicates of a kernel have in common, and how they use lanes, registers and shared memory."""
+"""The shape that all replicates of a kernel share, and their layout in lanes, registers and memory."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from onebit.contract.rule import Rule
 from onebit.engine.gpu.round import ORDERS
 
 WARP = 32
-BLOCK = 64  # threads per block, if weights are in registers
-MOST_HELD = 160  # weights that a lane holds in registers, at most
-HELD_BESIDE = 150  # the same if there are more in memory
+BLOCK_THREADS = 64  # threads per block, if weights are in registers
+MOST_REGISTER_WEIGHTS = 160  # weights that a lane holds in registers, at most
+MOST_REGISTER_WEIGHTS_BESIDE = 150  # the same if there are more in memory
 SCRATCH_BYTES = 20 * 1024  # for the rules of a block, if weights are in registers
 SHARED_BYTES = 187 * 1024  # of shared memory for rows and weights, on the devices with most
-CROWDED_BYTES = 28 * 1024  # the same if several replicates share it
+CROWDED_SHARED_BYTES = 28 * 1024  # the same if several replicates share it
 USUAL_SHARED_BYTES = 40 * 1024  # of shared memory that a kernel can use without asking for more
 # Per lane if rows are sparse: enough for all weights being loaded, and few enough for 12 such warps.
 SPARSE_REGISTERS = 168
@@ -23,7 +23,7 @@ NO_ORDER = Order(start=0.0)
 
 
 class Variances(NamedTuple):
-    """How the replicates of a kernel keep and move the variances of their weights."""
+    """The form of the variances that the replicates of a kernel keep for their weights."""
 
     own: bool  # each head has its own; else one line for all
     form: str  # residual, sums or root
@@ -110,18 +110,16 @@ class Layout(NamedTuple):
             alone = cls(WARP, "sparse", 2 * WARP)
             return alone if alone.scratch_bytes(shape) <= USUAL_SHARED_BYTES else None
         for lanes in (1, 2, 4, 8, 16, 32):
-            found = cls(lanes, "registers", BLOCK)
-            if shape.lines * found.width(shape) <= MOST_HELD and found.scratch_bytes(shape) <= SCRATCH_BYTES:
-                return found
+            layout = cls(lanes, "registers", BLOCK_THREADS)
+            weights = shape.lines * layout.width(shape)
+            if weights <= MOST_REGISTER_WEIGHTS and layout.scratch_bytes(shape) <= SCRATCH_BYTES:
+                return layout
         # With shared memory, fewer lanes pay off only while enough warps have room; one replicate may use nearly all of it.
-        tried = [cls(lanes, "shared", WARP) for lanes in (8, 16, 32)]
-        for found in (
-            *(one for one in tried if one.shared_bytes(shape) <= CROWDED_BYTES),
-            tried[-1],
-            cls(WARP, "memory", WARP),
-        ):
-            if found.shared_bytes(shape) <= shared_bytes and found.scratch_bytes(shape) <= USUAL_SHARED_BYTES:
-                return found
+        shared = [cls(lanes, "shared", WARP) for lanes in (8, 16, 32)]
+        crowded = [layout for layout in shared if layout.shared_bytes(shape) <= CROWDED_SHARED_BYTES]
+        for layout in (*crowded, shared[-1], cls(WARP, "memory", WARP)):
+            if layout.shared_bytes(shape) <= shared_bytes and layout.scratch_bytes(shape) <= USUAL_SHARED_BYTES:
+                return layout
         return None
 
     @property
@@ -139,11 +137,13 @@ class Layout(NamedTuple):
         That is all of them if they are in registers, else the number that needs the least padding.
         """
         least = -(-shape.features // self.lanes)
-        return least if self.where == "registers" else min((8, 7, 6, 5, 4), key=lambda some: -(-least // some) * some)
+        if self.where == "registers":
+            return least
+        return min((8, 7, 6, 5, 4), key=lambda count: -(-least // count) * count)
 
     def width(self, shape: Shape) -> int:
-        some = self.unrolled(shape)
-        return -(-shape.features // (self.lanes * some)) * some
+        unrolled = self.unrolled(shape)
+        return -(-shape.features // (self.lanes * unrolled)) * unrolled
 
     def padded(self, shape: Shape) -> int:
         """Return the length of a line on the device; where rows are dense, this is also the length of a row."""
@@ -156,7 +156,7 @@ class Layout(NamedTuple):
         """
         if self.where == "registers":
             return shape.lines
-        return min(shape.heads, HELD_BESIDE // self.width(shape)) if shape.variances is None else 0
+        return min(shape.heads, MOST_REGISTER_WEIGHTS_BESIDE // self.width(shape)) if shape.variances is None else 0
 
     def scratch_bytes(self, shape: Shape) -> int:
         """Return the bytes of shared memory that a block needs for what its rules read and write."""

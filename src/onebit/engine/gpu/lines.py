@@ -29,7 +29,7 @@ HELD_LINES = 0  # number of lines in registers, the first ones; the others are w
 COPIED_LINES = 0  # lines that are copied to shared memory and back
 FIRST_WORD = 0  # offset of the first line in memory
 SUMS = HELD_SUMS = 0  # number of lines that are summed along a row, and of those of them in registers
-FEATURES = 0xFFFFF  # mask, above the length of a row in shared memory
+FEATURE_MASK = 0xFFFFF  # mask, above the length of a row in shared memory
 ONE = np.float32(1.0)
 
 
@@ -41,7 +41,7 @@ def feature_at(step: int, lane: int) -> int:
 
     The latter is masked so that the compiler knows that it is not negative.
     """
-    return step if ROW_HELD else (step * LANES + lane) & FEATURES
+    return step if ROW_HELD else (step * LANES + lane) & FEATURE_MASK
 
 
 def word_at(line: int, step: int, lane: int) -> int:
@@ -49,13 +49,13 @@ def word_at(line: int, step: int, lane: int) -> int:
     return line * (WIDTH * LANES) - FIRST_WORD + feature_at(step, lane)
 
 
-def begin(stored: Floats, lane: int, start: np.float32) -> None:
+def initialise_lines(stored: Floats, lane: int, start: np.float32) -> None:
     """Initialise the stored lines: weights to 0, and variances to their initial value."""
     for index in range(LINES * WIDTH):
         stored[index * LANES + lane] = np.float32(0.0) if index < HEADS * WIDTH else start
 
 
-def fetch(stored: Floats, lane: int, held: Floats, words: Floats) -> None:
+def fetch_lines(stored: Floats, lane: int, held: Floats, words: Floats) -> None:
     """Copy the stored lines to where they are used."""
     for index in range(HELD_LINES * WIDTH):
         held[index] = stored[index * LANES + lane]
@@ -63,7 +63,7 @@ def fetch(stored: Floats, lane: int, held: Floats, words: Floats) -> None:
         words[index * LANES + lane] = stored[(HELD_LINES * WIDTH + index) * LANES + lane]
 
 
-def store(held: Floats, words: Floats, lane: int, stored: Floats) -> None:
+def store_lines(held: Floats, words: Floats, lane: int, stored: Floats) -> None:
     """Copy the lines back to where they are stored."""
     for index in range(HELD_LINES * WIDTH):
         stored[index * LANES + lane] = held[index]
@@ -93,7 +93,7 @@ def sum_lines(held: Floats, words: Floats, x: Floats, lane: int, sums: Floats) -
 
 
 def absorb(held: Floats, words: Floats, x: Floats, steps: Floats, lane: int) -> np.float32:
-    """Take the step of a rule; return the growth of the squared length of this lane's weights if there are variances.
+    """Take the step of a rule; with variances, return the growth of this lane's squared weights.
 
     Weights alone may be partly in registers; with variances, all lines are there or none.
     """
@@ -140,7 +140,7 @@ def fold_scale(held: Floats, words: Floats, lane: int, scale: np.float32) -> Non
             words[word_at(head, step, lane)] *= scale
 
 
-def squares(held: Floats, words: Floats, lane: int) -> float:
+def sum_squares(held: Floats, words: Floats, lane: int) -> float:
     """Return the sum of the squares of this lane's weights."""
     total = 0.0
     for index in range(HELD_LINES * WIDTH):
@@ -158,7 +158,7 @@ def squares(held: Floats, words: Floats, lane: int) -> float:
 
 def absorb_held_variances(held: Floats, x: Floats, steps: Floats, lane: int) -> np.float32:
     """Move the heads in registers that have a step; each weight needs a division, so a branch pays off."""
-    grown = np.float32(0.0)
+    growth = np.float32(0.0)
     for head in range(HEADS):
         move, amount = steps[head], steps[HEADS + head * OWN]
         if move != 0.0 or amount != 0.0:
@@ -167,17 +167,17 @@ def absorb_held_variances(held: Floats, x: Floats, steps: Floats, lane: int) -> 
                 before = held[weight]
                 after, variance = moved_by(before, held[spread], x[feature_at(step, lane)], move, amount)
                 held[weight] = after
-                grown += (after - before) * (after + before)
+                growth += (after - before) * (after + before)
                 if OWN == 1 or head == HEADS - 1:  # shared variances move once, after the last head
                     held[spread] = variance
-    return grown
+    return growth
 
 
 def absorb_word_variances(words: Floats, x: Floats, steps: Floats, lane: int) -> np.float32:
     """Move the heads in memory that have a step, and their variances; read everything before writing."""
     weights = cuda.local.array(UNROLLED, np.float32)
     variances = cuda.local.array(UNROLLED, np.float32)
-    grown = np.float32(0.0)
+    growth = np.float32(0.0)
     for head in range(HEADS):
         move, amount = steps[head], steps[HEADS + head * OWN]
         if move != 0.0 or amount != 0.0:
@@ -189,30 +189,30 @@ def absorb_word_variances(words: Floats, x: Floats, steps: Floats, lane: int) ->
                         words[word_at(HEADS + head * OWN, step, lane)],
                     )
                     after, new = moved_by(before, variance, x[feature_at(step, lane)], move, amount)
-                    grown += (after - before) * (after + before)
+                    growth += (after - before) * (after + before)
                     weights[inner], variances[inner] = after, new
                 for inner in range(UNROLLED):
                     step = block * UNROLLED + inner
                     words[word_at(head, step, lane)] = weights[inner]
                     if OWN == 1 or head == HEADS - 1:
                         words[word_at(HEADS + head * OWN, step, lane)] = variances[inner]
-    return grown
+    return growth
 
 
 def residual_step(weight: Any, variance: Any, value: Any, move: Any, amount: Any) -> tuple[Any, Any]:
     """Return a weight and its variance after a step of the residual form, which moves the weights."""
     along = variance * value
-    return weight + move * along, variance * shrinking(amount * along * value)
+    return weight + move * along, variance * shrink_factor(amount * along * value)
 
 
 def sums_step(weight: Any, variance: Any, value: Any, move: Any, amount: Any) -> tuple[Any, Any]:
     """Return a weight and its variance after a step of the sums form."""
     along = variance * value
-    kept = shrinking(amount * along * value)
-    return (weight + move * along) * kept, variance * kept
+    factor = shrink_factor(amount * along * value)
+    return (weight + move * along) * factor, variance * factor
 
 
-def shrinking(evidence: Any) -> Any:
+def shrink_factor(evidence: Any) -> Any:
     """Return 1 / (1 + evidence), to two units in the last place.
 
     An exact division has a branch, across which instructions cannot be reordered.

@@ -16,12 +16,12 @@ from onebit.contract.draws import DECIDING, LEARNING, Draws
 from onebit.contract.rule import LEARNT, NORM, RIGHT, Choice, RuleInput, Vector
 from onebit.engine.generic import REFRESH, added_norm, decide, learn
 from onebit.engine.gpu.lines import Floats
-from onebit.engine.stream import DECIDE, LEARN, LONGEST_STEP_32, bearable
-from onebit.spaces.layout import LARGEST, SMALLEST
+from onebit.engine.stream import DECIDE, LEARN, LONGEST_STEP_32, is_bearable
+from onebit.spaces.layout import LARGEST_SCALE, SMALLEST_SCALE
 
 cuda: Any = None
 SUMS = SLOTS = 0  # numbers summed over all lanes; those whose whole sum one lane ends with
-ALL = 0xFFFFFFFF  # lanes of a warp: every one takes part in every exchange
+ALL_LANES = 0xFFFFFFFF  # lanes of a warp: every one takes part in every exchange
 HEADS = SCORES = 0  # weight vectors; numbers that a rule reads for a row: twice as many with variances
 MEMORY = 0  # numbers in the rule's memory
 REVEALED = KEEPS_NORM = False  # whether the class is revealed to the rule; whether it needs ||W||^2
@@ -35,12 +35,12 @@ weigh: Any = None  # the function for that work
 # what to do beside the step, whether the replicate has stopped, and with a ball the squared length of the weights before scaling.
 SCALE, INVERSE, FOLDED, WISH, REFUSED, LENGTH = 0, 1, 2, 3, 4, 5
 # Values of WISH: multiply FOLDED into the weights, sum their squares afresh, or both.
-NOTHING, FOLD, SUM, BOTH = 0.0, 1.0, 2.0, 3.0
+NO_WISH, FOLD, SUM, BOTH = 0.0, 1.0, 2.0, 3.0
 ORDERS = 6
 
 # A choice that waits for its feedback.
 PLAYED, GREEDY, PROPENSITY, NOTE, SECOND_NOTE = 0, 1, 2, 3, 4
-KEPT = 5
+CHOICE_NUMBERS = 5
 
 # A position of a course has the label in its high bits and the row in its low bits. An event has the round in its high bits,
 # what is done with it in its low bits, and the slot of its choice between them.
@@ -61,7 +61,7 @@ def load_state(
     orders[SCALE] = scale[0]
     orders[INVERSE] = 1.0 / scale[0] if SCALED else 1.0
     orders[LENGTH] = scale[1]
-    orders[WISH] = NOTHING
+    orders[WISH] = NO_WISH
     orders[REFUSED] = float(count[3])
 
 
@@ -118,11 +118,11 @@ def play_round(  # noqa: PLR0917 -- it is part of the kernel
     All lanes compute what `decide` needs class by class, and the first one everything else. Return the mistakes of
     played and greedy labels, the number of marks passed, and the next mark, which other lanes do not know.
     """
-    now, what, place = position, DECIDE | LEARN, 0
+    now, flags, place = position, DECIDE | LEARN, 0
     if LATE:
-        now, what, place = event >> ROUND, event & WHAT, (event >> WAITING) & PLACE
+        now, flags, place = event >> ROUND, event & WHAT, (event >> WAITING) & PLACE
     if WEIGHS:
-        if orders[REFUSED] == 0.0 and (not LATE or what & DECIDE):
+        if orders[REFUSED] == 0.0 and (not LATE or flags & DECIDE):
             draws = Draws(key, np.uint64(now), DECIDING)
             weigh(params, RuleInput(memory, scores, sq_norm, draws, work, 0.0, all_classes, True), lane, LANES)
         cuda.syncwarp()
@@ -135,32 +135,32 @@ def play_round(  # noqa: PLR0917 -- it is part of the kernel
     if orders[REFUSED] == 0.0:
         identity = np.uint64(now)
         choice = Choice(0, 0, 1.0, 0.0, 0.0)
-        if not LATE or what & DECIDE:
+        if not LATE or flags & DECIDE:
             draws = Draws(key, identity, DECIDING)
             given = RuleInput(memory, scores, sq_norm, draws, work, 0.0, all_classes, True)
             choice = decide(params, given)
             played, greedy = choice.label, choice.greedy
-            if LATE and not what & LEARN:
+            if LATE and not flags & LEARN:
                 waiting[PLAYED], waiting[GREEDY], waiting[PROPENSITY] = choice.label, choice.greedy, choice.propensity
                 waiting[NOTE], waiting[SECOND_NOTE] = choice.note, choice.second_note
-        elif what & LEARN:
-            said = int(waiting[PLAYED]), int(waiting[GREEDY])
-            choice = Choice(said[0], said[1], waiting[PROPENSITY], waiting[NOTE], waiting[SECOND_NOTE])
-        if sq_norm > 0.0 and (not LATE or what & LEARN):
+        elif flags & LEARN:
+            label_then, greedy_then = int(waiting[PLAYED]), int(waiting[GREEDY])
+            choice = Choice(label_then, greedy_then, waiting[PROPENSITY], waiting[NOTE], waiting[SECOND_NOTE])
+        if sq_norm > 0.0 and (not LATE or flags & LEARN):
             revealed = label if REVEALED or label == choice.label else -1
             draws, reward = Draws(key, identity, LEARNING), 1.0 if revealed == choice.label else 0.0
             given = RuleInput(memory, scores, sq_norm, draws, work, reward, all_classes, True)
             factor = learn(params, given, choice, revealed, step)
-            learns = bearable(step, SCORES, sq_norm, choice.propensity, LONGEST_STEP_32)
+            learns = is_bearable(step, SCORES, sq_norm, choice.propensity, LONGEST_STEP_32)
             if not learns:
                 orders[REFUSED] = 1.0
-    orders[WISH] = NOTHING
+    orders[WISH] = NO_WISH
     if learns:
         memory[LEARNT] += 1.0
         memory[RIGHT] += reward
         if SCALED and factor != 1.0:
             scale = orders[SCALE] * factor
-            if not SMALLEST < scale < LARGEST:
+            if not SMALLEST_SCALE < scale < LARGEST_SCALE:
                 orders[WISH], orders[FOLDED], scale = FOLD, scale, 1.0
             orders[SCALE], orders[INVERSE] = scale, 1.0 / scale
         if KEEPS_NORM:
@@ -197,14 +197,14 @@ def gather(lane: int, sums: Floats) -> None:
         for index in range(half):
             low = sums[index]
             high = sums[index + half] if index + half < count else np.float32(0.0)
-            kept, given = (high, low) if upper else (low, high)
-            sums[index] = kept + cuda.shfl_xor_sync(ALL, given, offset)
+            own_half, other_half = (high, low) if upper else (low, high)
+            sums[index] = own_half + cuda.shfl_xor_sync(ALL_LANES, other_half, offset)
         count = half
         offset //= 2
 
 
 def find_sums(lane: int, sums: Floats, numbers: NDArray[np.int64]) -> None:
-    """Write which sum each number in `sums` is after `gather`, or -1 if it is none, by exchanging the sums' numbers."""
+    """Write the index of the sum that each slot holds after `gather`, or -1 if it holds none."""
     for number in range(SUMS):
         sums[number] = np.float32(number + 1) / np.float32(LANES)
     gather(lane, sums)
@@ -216,7 +216,7 @@ def whole_sum(part: float) -> float:
     """Return the sum of the parts of all lanes."""
     offset = LANES // 2
     while offset > 0:
-        part += cuda.shfl_xor_sync(ALL, part, offset)
+        part += cuda.shfl_xor_sync(ALL_LANES, part, offset)
         offset //= 2
     return part
 

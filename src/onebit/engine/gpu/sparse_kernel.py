@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from onebit.contract.rule import NORM, Vector
 from onebit.engine.gpu.lines import Floats
 from onebit.engine.gpu.round import (
-    ALL,
+    ALL_LANES,
     BOTH,
     FOLD,
     FOLDED,
@@ -52,9 +52,9 @@ HEADS = LINE = 0  # weight vectors; features
 SCORE_STRIDE = WORK_STRIDE = MEMORY_STRIDE = 0  # between groups
 SPAN = PARTS = SLOTS = 0  # adjacent lanes with different heads, parts of a row, heads of a lane
 STEP_SLOTS = 0  # heads of a lane when it checks which of them move
-NUMBERS = 0xFFFFFFFFFF  # mask, above the number of values in all rows and of weights in a replicate
+INDEX_MASK = 0xFFFFFFFFFF  # mask, above the number of values in all rows and of weights in a replicate
 # Weights that a lane loads at the same time when it moves them; when it sums, these are SPAN.
-MOVED = 8
+WEIGHTS_AT_ONCE = 8
 KEEPS_NORM = LATE = False  # whether the rule needs ||W||^2; whether events are walked, not rounds
 
 
@@ -109,10 +109,10 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
         event = happening[position] if LATE else 0
         for slot in range(SLOTS):
             head = (lane & (SPAN - 1)) + slot * SPAN
-            total = part_of_sum(own, values, columns, begin, end, head, lane)
+            total = partial_score(own, values, columns, begin, end, head, lane)
             offset = SPAN
             while offset < LANES:
-                total += cuda.shfl_xor_sync(ALL, total, offset)
+                total += cuda.shfl_xor_sync(ALL_LANES, total, offset)
                 offset *= 2
             if lane < SPAN and head < HEADS:
                 scores[head] = orders[SCALE] * total
@@ -134,7 +134,7 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
         absorb_values(own, values, columns, begin, end, rule_step, orders[INVERSE], lane)
         cuda.syncwarp()
         if KEEPS_NORM and orders[WISH] >= SUM:  # a warp has one replicate, so either all lanes come here or none
-            total_square = whole_sum(squares_of(own, lane))
+            total_square = whole_sum(sum_squares(own, lane))
             if lane == 0:
                 memory[NORM] = total_square * orders[SCALE] * orders[SCALE]
         entry, begin, end = coming, begin_ahead, end_ahead
@@ -148,30 +148,30 @@ def first_weight(column: int) -> np.int64:
 
     The index is masked so that the compiler knows that it is not negative.
     """
-    return (np.int64(column) * HEADS) & NUMBERS
+    return (np.int64(column) * HEADS) & INDEX_MASK
 
 
-def part_of_sum(
+def partial_score(
     own: Floats, values: Floats, columns: NDArray[np.int32], begin: int, end: int, head: int, lane: int
 ) -> np.float64:
     """Return the contribution of this lane's values to the score of a head.
 
     A lane without a head computes the first head's, which is not used. Beyond the end of the row there are zeros.
     """
-    found = cuda.local.array(SPAN, np.float32)
+    loaded_weights = cuda.local.array(SPAN, np.float32)
     total = np.float64(0.0)
     mine, part = head if head < HEADS else 0, lane // SPAN
     column, value = np.int32(0), np.float32(0.0)
     if begin + lane < end:
-        column, value = columns[(begin + lane) & NUMBERS], values[(begin + lane) & NUMBERS]
+        column, value = columns[(begin + lane) & INDEX_MASK], values[(begin + lane) & INDEX_MASK]
     for first in range(begin, end, LANES):
         at, column_ahead, value_ahead = first + LANES + lane, np.int32(0), np.float32(0.0)
         if at < end:
-            column_ahead, value_ahead = columns[at & NUMBERS], values[at & NUMBERS]
+            column_ahead, value_ahead = columns[at & INDEX_MASK], values[at & INDEX_MASK]
         for inner in range(SPAN):
-            found[inner] = own[first_weight(cuda.shfl_sync(ALL, column, inner * PARTS + part)) + mine]
+            loaded_weights[inner] = own[first_weight(cuda.shfl_sync(ALL_LANES, column, inner * PARTS + part)) + mine]
         for inner in range(SPAN):
-            total += np.float64(cuda.shfl_sync(ALL, value, inner * PARTS + part) * found[inner])
+            total += np.float64(cuda.shfl_sync(ALL_LANES, value, inner * PARTS + part) * loaded_weights[inner])
         column, value = column_ahead, value_ahead
     return total
 
@@ -190,28 +190,28 @@ def absorb_values(
 
     Everything is read before anything is written, as in `lines`.
     """
-    indices = cuda.local.array(MOVED, np.int64)
-    moved = cuda.local.array(MOVED, np.float32)
+    indices = cuda.local.array(WEIGHTS_AT_ONCE, np.int64)
+    moved = cuda.local.array(WEIGHTS_AT_ONCE, np.float32)
     for slot in range(STEP_SLOTS):
         mine = step[slot * LANES + lane] * inverse if slot * LANES + lane < HEADS else 0.0
-        moving = cuda.ballot_sync(ALL, mine != 0.0)
-        for one in range(min(LANES, HEADS - slot * LANES)):
-            if moving & (1 << one):
-                head = slot * LANES + one
+        moving = cuda.ballot_sync(ALL_LANES, mine != 0.0)
+        for source in range(min(LANES, HEADS - slot * LANES)):
+            if moving & (1 << source):
+                head = slot * LANES + source
                 move = step[head] * inverse
-                for first in range(begin + lane, end, LANES * MOVED):
-                    for inner in range(MOVED):
-                        at = (first + inner * LANES if first + inner * LANES < end else first) & NUMBERS
+                for first in range(begin + lane, end, LANES * WEIGHTS_AT_ONCE):
+                    for inner in range(WEIGHTS_AT_ONCE):
+                        at = (first + inner * LANES if first + inner * LANES < end else first) & INDEX_MASK
                         indices[inner] = first_weight(columns[at]) + head
                         moved[inner] = np.float32(np.float64(values[at]) * move)
-                    for inner in range(MOVED):
+                    for inner in range(WEIGHTS_AT_ONCE):
                         moved[inner] += own[indices[inner]]
-                    for inner in range(MOVED):
+                    for inner in range(WEIGHTS_AT_ONCE):
                         if first + inner * LANES < end:
                             own[indices[inner]] = moved[inner]
 
 
-def squares_of(own: Floats, lane: int) -> np.float64:
+def sum_squares(own: Floats, lane: int) -> np.float64:
     """Return the sum of the squares of this lane's weights."""
     total = np.float64(0.0)
     for index in range(lane, HEADS * LINE, LANES):

@@ -10,7 +10,7 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 from onebit.contract.validation import checked_count
-from onebit.engine.gpu.device import is_installed, trouble
+from onebit.engine.gpu.device import find_problem, is_installed
 from onebit.errors import InputError, brief, nearest
 from onebit.experiments.executors.threads import ThreadsExecutor
 from onebit.experiments.trials import Progress, Trial
@@ -83,7 +83,7 @@ def make_executor(on: str = "auto", threads: int | None = None) -> Executor:
                 f"threads is {threads}, but a cluster has its own number: leave it out with on={brief(on)}"
             )
     on_threads = ThreadsExecutor() if threads is None else ThreadsExecutor(threads)
-    if kind == "gpu" or (kind == "auto" and is_installed() and trouble() is None):
+    if kind == "gpu" or (kind == "auto" and is_installed() and find_problem() is None):
         from onebit.experiments.executors.gpu import GpuExecutor
 
         return GpuExecutor(on_threads, only_if_it_pays=kind == "auto")

@@ -83,7 +83,7 @@ class ComparisonEntry:
         if self.template.plan is not None:
             norm = np.array([longest_squared() + bool(options.get("bias"))])
             if options.get("kernel") is not None:
-                norm = Kernel.read(options["kernel"], 1).selves(norm)
+                norm = Kernel.read(options["kernel"], 1).self_values(norm)
             options = {**options, **self.template.plan(options, stream.rounds, float(np.sqrt(norm[0])))}
         return learner_class(self.template)(data.classes, seed=seed, **options)
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from onebit.auto.change_detector import NUMBERS, SUM, USUAL, detects, initial
+from onebit.auto.change_detector import STATE_SIZE, SUM, USUAL, detect_change, initial_state
 from onebit.errors import InputError
 
 KEPT = 20  # last alarms
@@ -47,13 +47,13 @@ class DriftDetector:
         A reward becomes a bit that is right with that probability, drawn from the number of the row.
         """
         wrong = worth <= _draw_for_row(seq)
-        memory = self.memory = self.memory or list(initial(classes))
+        memory = self.memory = self.memory or list(initial_state(classes))
         usual = memory[USUAL]
         if memory[SUM] == 0.0:
             self.since = self.wrong = 0
         self.since += 1
         self.wrong += wrong
-        if detects(memory, 0, classes, wrong):  # type: ignore[arg-type]  # it is compiled for arrays, and runs on lists
+        if detect_change(memory, 0, classes, wrong):  # type: ignore[arg-type]  # it is compiled for arrays, and runs on lists
             self.count += 1
             alarm = Alarm(seq, time, feedback, self.since, usual, self.wrong / self.since)
             self.alarms = [*self.alarms[1 - KEPT :], alarm]
@@ -74,7 +74,7 @@ class DriftDetector:
         except ValidationError as error:
             raise InputError(f"invalid drift statistics: {error}") from None
         memory, alarms = detector.memory, detector.alarms
-        if len(memory) not in (0, NUMBERS) or (memory and not (min(memory) >= 0.0 < memory[USUAL] < 1.0)):
+        if len(memory) not in (0, STATE_SIZE) or (memory and not (min(memory) >= 0.0 < memory[USUAL] < 1.0)):
             raise InputError("invalid drift statistics: wrong number or range of the detector's values")
         if len(alarms) != min(detector.count, KEPT):
             raise InputError("invalid drift statistics: the number of alarms differs from the count")

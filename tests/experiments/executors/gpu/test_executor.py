@@ -131,7 +131,7 @@ def test_waves_and_seeds_a_few_at_a_time_change_nothing(
         return device_rows
 
     gpu.together = 1
-    monkeypatch.setattr(launch, "WAVE", 3)
+    monkeypatch.setattr(launch, "MOST_WAVES", 3)
     monkeypatch.setattr(scheduler, "DeviceRows", recorded)
     monkeypatch.setattr(scheduler, "MOST_BYTES", 2200 if name == "drawn" else 1000)
     some = trials(STREAMS[name], seeds=5, entries=ENTRIES[:4])
@@ -458,7 +458,7 @@ def test_trials_of_a_kind_differ_in_numbers_alone() -> None:
 
 
 def test_without_a_device_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device, "trouble", lambda: "there is no GPU that can be used here: it is away")
+    monkeypatch.setattr(device, "find_problem", lambda: "there is no usable GPU: it is away")
     with pytest.raises(OnebitError, match="it is away"):
         make_executor("gpu")
 
@@ -469,13 +469,13 @@ def test_without_a_device_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -
 def test_without_a_device_a_command_ends_with_one_line(
     command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(device, "trouble", lambda: "there is no GPU that can be used here: it is away")
+    monkeypatch.setattr(device, "find_problem", lambda: "there is no usable GPU: it is away")
     monkeypatch.chdir(tmp_path)
     code = main([*command, "--rounds", "20", "--runs", "1", "--on", "gpu"])
     out, err = capsys.readouterr()
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
-    assert "there is no GPU that can be used here: it is away" in err
+    assert "there is no usable GPU: it is away" in err
 
 
 def test_a_command_runs_on_the_gpu(

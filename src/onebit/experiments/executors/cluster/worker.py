@@ -23,7 +23,7 @@ import numpy as np
 from onebit.contract.rule import Rule, rules_by_record
 from onebit.data.sources import Source
 from onebit.engine.compile import code_mark
-from onebit.engine.fingerprint import reach
+from onebit.engine.fingerprint import find_reachable
 from onebit.errors import InputError, OnebitError
 from onebit.experiments.trials import Trial
 from onebit.experiments.trials.execution import run_trials
@@ -77,7 +77,7 @@ def pack_rule(rule: Rule) -> bytes:
 
     _ = rule.parameters, rule.defaults, rule.kinds  # evaluate annotations now: a worker may lack the names in them
     functions = [value for value in vars(rule).values() if callable(value)]
-    names = {rule.record.__module__, *(function.__module__ for function in reach(functions))}
+    names = {rule.record.__module__, *(function.__module__ for function in find_reachable(functions))}
     own = [sys.modules[name] for name in names if name in sys.modules and name.split(".")[0] not in LIBRARIES]
     added = [module for module in own if module.__name__ not in cloudpickle.list_registry_pickle_by_value()]
     for module in added:

@@ -58,7 +58,7 @@ class GpuExecutor:
 
     def __init__(self, threads: ThreadsExecutor, only_if_it_pays: bool = False) -> None:
         """Prepare to run; raise InputError if there is no usable GPU."""
-        trouble = device.trouble()
+        trouble = device.find_problem()
         if trouble is not None:
             raise InputError(trouble)
         self._threads, self._only_if_it_pays = threads, only_if_it_pays
@@ -70,7 +70,7 @@ class GpuExecutor:
     def where(self) -> str:
         """The GPU, and the threads with the reasons why they were needed."""
         threads = [f"{self._threads.where} ({'; '.join(self._reasons)})"] if self._reasons else []
-        return " and ".join([device.name(), *threads] if self._used or not threads else threads)
+        return " and ".join([device.device_name(), *threads] if self._used or not threads else threads)
 
     def run(self, trials: Sequence[Trial], progress: Progress) -> Generator[Record, None, None]:
         """Run the trials stream by stream on the GPU, the remaining ones on threads; yield their records."""

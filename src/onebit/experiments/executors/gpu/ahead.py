@@ -12,8 +12,8 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import Any
 
 from onebit.engine.compile import is_known
-from onebit.engine.gpu.build import kept_for, kernel_for
-from onebit.engine.gpu.device import spoken
+from onebit.engine.gpu.build import find_cached_kernel, kernel_for
+from onebit.engine.gpu.device import explain_errors
 from onebit.engine.gpu.layout import Layout, Shape
 from onebit.engine.processes import CompilingProcesses, cores
 from onebit.rules import rule_named
@@ -29,7 +29,7 @@ def can_build(kernel: Kernel) -> bool:
     That process must know the rule by its name, and the kernel must be cacheable.
     """
     shape, layout = kernel
-    cache_entry = kept_for(shape, layout) if is_known(shape.rule) else None
+    cache_entry = find_cached_kernel(shape, layout) if is_known(shape.rule) else None
     return cache_entry is not None and not cache_entry.is_there
 
 
@@ -70,5 +70,5 @@ class KernelBuilder:
 
 def build_kernel(name: str, shape: tuple[Any, ...], layout: Layout) -> None:
     """Build and cache a kernel of the named rule; `shape` is all of a `Shape` except the rule."""
-    with spoken():
+    with explain_errors():
         kernel_for(Shape(rule_named(name), *shape), layout)

@@ -305,7 +305,7 @@ class StreamScheduler:
                 continue
             share = counts.seconds / len(cases)
             tally = Tally.empty(marks)._replace(mistakes=counts.mistakes[position], curve=counts.curves[position])
-            yield make_record(Outcome(case.trial, tally, share, case.learner, on=device.name()))
+            yield make_record(Outcome(case.trial, tally, share, case.learner, on=device.device_name()))
 
 
 def _marks(cases: Sequence[_Case], rounds: int) -> NDArray[np.int64]:
