@@ -159,7 +159,7 @@ def test_a_commit_that_failed_is_said_to_be_undone_only_where_that_is_known(
                 for request in (decided(service, "b"), heard(service, "a"), service.create(new_task("more"))):
                     error = await outcome(request)
                     assert type(error) is kind
-                    said = "nobody knows whether" if kind is UnfinishedError else "nothing of this was done"
+                    said = "it is unknown whether" if kind is UnfinishedError else "nothing of this was done"
                     assert said in str(error)
             await until(lambda: service.failing is None)
             assert await heard(service, "a") == "accepted"
@@ -297,7 +297,7 @@ def test_an_fsync_that_fails_is_answered_with_what_is_known(tmp_path: Path) -> N
             answer = client.post("/v1/tasks/fruit/decide", json={"id": "b", "x": [1, 2]})
             assert answer.status_code == 504
             assert answer.json()["error"]["code"] == "unfinished"
-            assert "nobody knows whether this was done" in answer.json()["error"]["message"]
+            assert "it is unknown whether this was done" in answer.json()["error"]["message"]
             assert client.get("/readyz").status_code == 503
     finally:
         process.end(signal.SIGKILL)

@@ -145,7 +145,7 @@ def test_what_is_cut_off_at_the_end_is_told_so(site: Site, monkeypatch: pytest.M
     assert answer.status_code == 504, "after a 503 nothing was done"
     error = error_in(answer.content)
     assert error["code"] == "unfinished"
-    assert "nobody knows whether this was done: send it again, with the same id" in error["message"]
+    assert "it is unknown whether this was done: send it again with the same id" in error["message"]
 
 
 TRICKS = [

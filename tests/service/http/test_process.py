@@ -315,7 +315,7 @@ def test_every_setting_is_an_option_and_a_variable() -> None:
         (["--data", ".", "--host", "0.0.0.0"], {}, "there are no tokens"),
         (["--data", ".", "--host", "::"], {}, "there are no tokens"),
         (["--data", "."], {"HOST": "0.0.0.0"}, "there are no tokens"),
-        (["--data", ".", "--host", "no.such.name.invalid"], {}, "is not the name or the address of a machine"),
+        (["--data", ".", "--host", "no.such.name.invalid"], {}, "is not a known host name or address"),
         (["--data", "file"], {}, "file"),
     ],
 )

@@ -243,7 +243,7 @@ def test_a_commit_that_failed_after_all_was_written_is_found_when_the_request_co
                 patched.setattr(appender_of(service), "connection", Kept(appender_of(service).connection))
                 unknown = await outcome(decided(service, "b"))
             assert isinstance(unknown, UnfinishedError)
-            assert "nobody knows whether this was done: send it again" in str(unknown)
+            assert "it is unknown whether this was done: send it again" in str(unknown)
             kept = await service.decision("fruit", "b")
             again = await decided(service, "b")
             assert {name: kept[name] for name in again} == again

@@ -202,7 +202,7 @@ def test_a_disk_that_does_not_know(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with small(folder) as task:
         task.decide([1.0, 2.0], id="one")
         Failing(task, 1, True, monkeypatch)
-        with pytest.raises(UnfinishedError, match="the disk is tired; nobody knows whether this was done"):
+        with pytest.raises(UnfinishedError, match="the disk is tired; it is unknown whether this was done"):
             task.feedback("one", right=True)
         assert task.feedback("one", right=True).status == "duplicate"
         assert task.stats()["learnt"] == 1
@@ -239,7 +239,7 @@ def test_what_is_lost_at_the_end_is_said(tmp_path: Path, monkeypatch: pytest.Mon
     Failing(task, 10**6, False, monkeypatch)
     with pytest.raises(
         UnavailableError,
-        match=r"rows that are not in the log of .*, and are lost: 1, since .*the disk is full",
+        match=r"1 rows could not be written to the log of .*, and are lost: .*the disk is full",
     ):
         task.close()
     with onebit.open(folder) as again:  # which is free
@@ -322,7 +322,7 @@ if (child := os.fork()) == 0:
     try:
         task.decide([1.0, 2.0])
     except onebit.InputError as error:
-        assert "was opened by another process, of which this one is a fork" in str(error), error
+        assert "was opened by the parent of this forked process" in str(error), error
         time.sleep(600)
 task.decide([1.0, 2.0], id="parent")
 task.close()
