@@ -21,8 +21,8 @@ import onebit
 import onebit.client
 from onebit import HOMES
 from onebit.checks import CHECKS
-from onebit.cli import COMMANDS, command_parser
-from onebit.cli.serve import OPTIONS, variable
+from onebit.cli import COMMANDS, build_parser
+from onebit.cli.serve import OPTIONS, environment_variable
 from onebit.client import DecisionReply
 from onebit.contract.options import MEANINGS
 from onebit.data.preparation import STEPS
@@ -59,7 +59,7 @@ for kind in ("md", "toml", "cff", "yaml"):
 
 
 def commands() -> dict[str, argparse.ArgumentParser]:
-    return {name: command_parser(name) for name in COMMANDS}
+    return {name: build_parser(name) for name in COMMANDS}
 
 
 @pytest.fixture
@@ -228,7 +228,7 @@ def test_every_call_of_the_client_is_documented(kind: type) -> None:
 @pytest.mark.parametrize("name", OPTIONS)
 def test_every_setting_of_the_service_is_documented(name: str) -> None:
     option = OPTIONS[name]
-    row = rf"^\| `--{name.replace('_', '-')} {option.metavar}` \| `{variable(name)}` \|"
+    row = rf"^\| `--{name.replace('_', '-')} {option.metavar}` \| `{environment_variable(name)}` \|"
     assert re.search(row, PAGES["service.md"], re.MULTILINE)
 
 

@@ -66,7 +66,7 @@ def test_whoever_waits_at_a_terminal_is_told_what_for(terminal: bool, asked: str
 def test_the_command_line_shows_what_takes_long_and_what_is_wrong(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def execute(chosen: argparse.Namespace) -> int:
+    def execute(args: argparse.Namespace) -> int:
         logging.getLogger("onebit.engine").info("compiling Banditron, once")
         logging.getLogger("onebit.experiments.executors").info("bpa on digits runs on threads: few rounds")
         logging.getLogger("onebit.service").info("starting")

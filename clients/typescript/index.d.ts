@@ -27,7 +27,7 @@ export interface ClassStats {
   high: number | null;
 }
 
-/** The error and the mean reward after given numbers of feedbacks; `recent` is since the point before. */
+/** The error and mean reward by number of feedbacks; `recent` is the error since the previous point. */
 export interface Curve {
   feedback: number[];
   error: number[];
@@ -36,7 +36,7 @@ export interface Curve {
 }
 
 /**
- * One x to decide on. The same id again gives the same answer; by default an id is generated.
+ * One x to decide on. The same id always gives the same answer; by default an id is generated.
  *
  * `among` lists the candidates, and `complete` says that the right class is one of them. A decision is sure if its confidence is at least `sure`,
  * or if it is among decisions of which at most the share `risk` is wrong; the defaults are those of the task.
@@ -51,7 +51,7 @@ export interface DecideRequest {
 }
 
 /**
- * A decision.
+ * A decision on one x.
  *
  * `version` is the generation of the learner, a dot, and the number of feedbacks it had learnt. `among` are the classes that could be played, null if all
  * could. `confidence` is the probability that the label is right, null before there was any feedback; `unsure` says that it is below the required one.
@@ -164,7 +164,7 @@ export interface FeedbackRequest {
 /**
  * How many decisions were forgotten, and whether the learner kept or unlearnt them.
  *
- * `erased` says whether nothing of them is left where the log is kept.
+ * `erased` says whether they are completely erased from the storage of the log.
  */
 export interface ForgetReply {
   forgotten: number;
@@ -183,12 +183,12 @@ export interface ForgetRequest {
   unlearn?: boolean;
 }
 
-/** The state of the process, which is ok if it answers at all. */
+/** The state of the process: it is ok if it answers at all. */
 export interface Health {
   status: "ok";
 }
 
-/** x is an image, row by row; `lowest` is white and `highest` black. */
+/** x is an image, row by row; the value `lowest` is white and `highest` is black. */
 export interface Image {
   kind: "image";
   width: number;
@@ -453,7 +453,7 @@ export interface Tasks {
   quarantined: QuarantinedTask[];
 }
 
-/** x is a text, read as the set of its words, which are hashed into 2^hash_bits columns. */
+/** x is a string, read as the set of its words, which are hashed into 2^hash_bits columns. */
 export interface TextFeatures {
   kind: "text";
   hash_bits?: number;
@@ -470,7 +470,7 @@ export interface Training {
 /**
  * The versions and the CPU that the service runs on.
  *
- * States are bit for bit the same if all of these are the same.
+ * If all of these agree, learners are bit for bit the same.
  */
 export interface Version {
   version: string;
@@ -503,16 +503,16 @@ export class Client extends Transport {
   /** Return the statistics of a task. */
   stats(task: string, query?: { window?: number }): Promise<Stats>;
 
-  /** Return the newest decisions of a task, newest first; `before` is the seq of the last one seen. */
+  /** Return the newest decisions of a task, newest first; with `before`, only those before this `seq`. */
   decisions(task: string, query?: { limit?: number; before?: number | null }): Promise<LoggedDecisions>;
 
-  /** Return a decision in the log. */
+  /** Return one decision in the log. */
   decision(task: string, id: string): Promise<LoggedDecision>;
 
-  /** Return the features or words that speak for a decision's label, according to the current learner. */
+  /** Return the features or words that contribute most to a decision's label, for the current learner. */
   explanation(task: string, query: { id: string; top?: number }): Promise<ExplanationReply>;
 
-  /** Return an item of the task's demo data. */
+  /** Return an item of a task's demo data. */
   item(task: string, query: { number: number }): Promise<Item>;
 
   /** Train another learner from the log of the task; it takes over when the training is done. */
@@ -527,7 +527,7 @@ export class Client extends Transport {
   /** Change a task: add or retire classes, or set its mode, deadline, silence, revisions or confidence. */
   change(task: string, body: Change): Promise<Task>;
 
-  /** Delete a task: its rows stay in the log, and its name is free again. */
+  /** Delete a task: its rows stay in the log, and its name can be used again. */
   delete(task: string): Promise<Task | QuarantinedTask>;
 
   /** Create a task. The header Location of the reply has its path. */
@@ -542,9 +542,9 @@ export class Client extends Transport {
   /** Return ok if the process answers. */
   healthz(): Promise<Health>;
 
-  /** Return whether decisions and feedback are accepted; if not, why; quarantined tasks and warnings. */
+  /** Return whether decisions and feedback are accepted, or why not; list quarantined tasks and warnings. */
   readyz(): Promise<Readiness>;
 
-  /** Return the versions and the CPU in use; if they agree, services learn the same, bit for bit. */
+  /** Return the versions and the CPU in use; services with equal ones learn the same, bit for bit. */
   version(): Promise<Version>;
 }

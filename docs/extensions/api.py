@@ -9,7 +9,7 @@ import inspect
 from docs.extensions.tables import table
 
 from onebit import HOMES
-from onebit.cli.serve import OPTIONS, variable
+from onebit.cli.serve import OPTIONS, environment_variable
 from onebit.learner.decision import Decision
 from onebit.rules import registry
 from onebit.service.settings import Settings
@@ -78,7 +78,7 @@ def settings_page() -> str:
     rows = [
         (
             f"`{name}`",
-            f"`{variable(name)}`",
+            f"`{environment_variable(name)}`",
             "needed" if defaults[name] is dataclasses.MISSING else f"`{defaults[name]}`",
             option.help,
         )

@@ -7,7 +7,7 @@ import re
 
 from docs.extensions.tables import table
 
-from onebit.cli import COMMANDS, command_parser
+from onebit.cli import COMMANDS, build_parser
 
 WIDTH = 100  # of the lines that show how a command is called
 
@@ -20,7 +20,7 @@ def commands_page() -> str:
     """
     lines = list[str]()
     for name in COMMANDS:
-        lines += _section(command_parser(name))
+        lines += _section(build_parser(name))
     return "\n".join(lines) + "\n"
 
 

@@ -39,7 +39,7 @@ __version__: str
 HOMES: dict[str, str]
 
 class AROW(Learner):
-    """every weight has a confidence (full information)"""
+    """Every weight has a confidence (full information)"""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class AROW(Learner):
     ) -> None: ...
 
 class Auto(Learner):
-    """the default, which needs no tuning: several weighted members, and restarts"""
+    """The default, which needs no tuning: several weighted members, and restarts"""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Auto(Learner):
     ) -> None: ...
 
 class BanditPerceptron(Learner):
-    """guesses when no class says yes; for strongly separable classes"""
+    """Guesses when no class says yes; for strongly separable classes"""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class BanditPerceptron(Learner):
     ) -> None: ...
 
 class Banditron(Learner):
-    """the perceptron through importance weighting"""
+    """The perceptron through importance weighting"""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class Banditron(Learner):
     ) -> None: ...
 
 class BPA(Learner):
-    """a passive-aggressive step on the played class"""
+    """A passive-aggressive step on the played class"""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class BPA(Learner):
     ) -> None: ...
 
 class Confidit(Learner):
-    """regression of plus and minus one, and upper confidence bounds"""
+    """Regression of plus and minus one, and upper confidence bounds"""
 
     def __init__(
         self,
@@ -167,7 +167,7 @@ class Confidit(Learner):
     ) -> None: ...
 
 class ConservativeOVA(Learner):
-    """no exploration; every binary learner that the bit determines takes a passive-aggressive step"""
+    """No exploration; every binary learner that the bit determines takes a passive-aggressive step"""
 
     def __init__(
         self,
@@ -192,7 +192,7 @@ class ConservativeOVA(Learner):
     ) -> None: ...
 
 class EPABF(Learner):
-    """exact passive-aggressive steps on all classes at once"""
+    """Exact passive-aggressive steps on all classes at once"""
 
     def __init__(
         self,
@@ -216,7 +216,7 @@ class EPABF(Learner):
     ) -> None: ...
 
 class EpsilonGreedy(Learner):
-    """the best label of a regression, or any label"""
+    """The best label of a regression, or any label"""
 
     def __init__(
         self,
@@ -240,7 +240,7 @@ class EpsilonGreedy(Learner):
     ) -> None: ...
 
 class ExactPA(Learner):
-    """separates the label from all rivals at once; full information"""
+    """Separates the label from all rivals at once; full information"""
 
     def __init__(
         self,
@@ -261,7 +261,7 @@ class ExactPA(Learner):
     ) -> None: ...
 
 class Gaptron(Learner):
-    """explores as much as the surrogate gap pays for"""
+    """Explores as much as the surrogate gap pays for"""
 
     def __init__(
         self,
@@ -287,7 +287,7 @@ class Gaptron(Learner):
     ) -> None: ...
 
 class LinUCB(Learner):
-    """ridge regression and the benefit of the doubt"""
+    """Ridge regression and the benefit of the doubt"""
 
     def __init__(
         self,
@@ -309,7 +309,7 @@ class LinUCB(Learner):
     ) -> None: ...
 
 class Newtron(Learner):
-    """online Newton steps for the logistic loss"""
+    """Online Newton steps for the logistic loss"""
 
     def __init__(
         self,
@@ -333,7 +333,7 @@ class Newtron(Learner):
     ) -> None: ...
 
 class OffsetTree(Learner):
-    """a tournament of binary learners, trained along the played path"""
+    """A tournament of binary learners, trained along the played path"""
 
     def __init__(
         self,
@@ -358,7 +358,7 @@ class OffsetTree(Learner):
     ) -> None: ...
 
 class PAB(Learner):
-    """the passive-aggressive step through importance weighting"""
+    """The passive-aggressive step through importance weighting"""
 
     def __init__(
         self,
@@ -380,7 +380,7 @@ class PAB(Learner):
     ) -> None: ...
 
 class PassiveAggressive(Learner):
-    """separates the label from its best rival; full information"""
+    """Separates the label from its best rival; full information"""
 
     def __init__(
         self,
@@ -401,7 +401,7 @@ class PassiveAggressive(Learner):
     ) -> None: ...
 
 class Perceptron(Learner):
-    """moves two classes on each mistake; full information"""
+    """Moves two classes on each mistake; full information"""
 
     def __init__(
         self,
@@ -420,7 +420,7 @@ class Perceptron(Learner):
     ) -> None: ...
 
 class PolicyGradient(Learner):
-    """a softmax moved along the gradient of being right"""
+    """A softmax moved along the gradient of being right"""
 
     def __init__(
         self,
@@ -443,7 +443,7 @@ class PolicyGradient(Learner):
     ) -> None: ...
 
 class SecondOrderPerceptron(Learner):
-    """the perceptron in whitened coordinates (full information)"""
+    """The perceptron in whitened coordinates (full information)"""
 
     def __init__(
         self,
@@ -464,7 +464,7 @@ class SecondOrderPerceptron(Learner):
     ) -> None: ...
 
 class SOBA(Learner):
-    """a second-order perceptron that learns from right answers"""
+    """A second-order perceptron that learns from right answers"""
 
     def __init__(
         self,
@@ -487,7 +487,7 @@ class SOBA(Learner):
     ) -> None: ...
 
 class Softmax(Learner):
-    """ridge regression, and labels drawn by their scores"""
+    """Ridge regression, and labels drawn by their scores"""
 
     def __init__(
         self,
@@ -509,7 +509,7 @@ class Softmax(Learner):
     ) -> None: ...
 
 class SquareCB(Learner):
-    """ridge regression, exploring in inverse proportion to the gap"""
+    """Ridge regression, exploring in inverse proportion to the gap"""
 
     def __init__(
         self,
@@ -531,7 +531,7 @@ class SquareCB(Learner):
     ) -> None: ...
 
 class Thompson(Learner):
-    """ridge regression, and the best of a random draw"""
+    """Ridge regression, and the best of a random draw"""
 
     def __init__(
         self,

@@ -17,8 +17,8 @@ import pytest
 
 from onebit import cli
 from onebit.checks.examples import rows
-from onebit.cli import command_parser, console, main
-from onebit.cli.options import positive, settings, whole
+from onebit.cli import build_parser, console, main
+from onebit.cli.options import parse_count, parse_positive, parse_settings
 from onebit.cli.warmup import compile_all
 from onebit.rules import registry, rule_named
 from onebit.version import VERSION
@@ -60,7 +60,7 @@ def another_process(*arguments: str, **options: Any) -> subprocess.CompletedProc
 
 def commands() -> dict[str, argparse.ArgumentParser]:
     """The parsers of all commands."""
-    return {name: command_parser(name) for name in cli.COMMANDS}
+    return {name: build_parser(name) for name in cli.COMMANDS}
 
 
 # --- what there is -----------------------------------------------------------------------------------------------------
@@ -267,7 +267,7 @@ def test_settings_read_numbers_words_and_json() -> None:
         "k=",
         "l=-2",
     ]
-    assert settings(given) == {
+    assert parse_settings(given) == {
         "a": 1,
         "b": 0.5,
         "c": 0.001,
@@ -296,15 +296,20 @@ def test_words_for_yes_and_no_are_understood_or_refused(call: Call, text: str) -
 
 
 def test_whole_numbers_are_read_with_separators() -> None:
-    assert (whole("0"), whole("1_000"), whole("1,000"), positive("7")) == (0, 1000, 1000, 7)
-    assert whole("1e5") == 100_000
+    assert (parse_count("0"), parse_count("1_000"), parse_count("1,000"), parse_positive("7")) == (
+        0,
+        1000,
+        1000,
+        7,
+    )
+    assert parse_count("1e5") == 100_000
     for bad in ("1.5", "1e-3", "", "x", "--1", "nan", "inf"):
         with pytest.raises(argparse.ArgumentTypeError, match="not a whole number"):
-            whole(bad)
+            parse_count(bad)
     with pytest.raises(argparse.ArgumentTypeError, match="negative"):
-        whole("-1")
+        parse_count("-1")
     with pytest.raises(argparse.ArgumentTypeError, match="at least 1"):
-        positive("0")
+        parse_positive("0")
 
 
 # --- compare and warmup ------------------------------------------------------------------------------------------------

@@ -91,7 +91,7 @@ def test_fetch_downloads_once_and_says_where(call: Call, tmp_path: Path, monkeyp
     path = tmp_path / "cache" / "data" / "usps.npz"
     code, out, err = call("fetch", "usps", "--quiet")
     assert (code, err) == (0, "")
-    assert f"usps is here now: cache: {path}" in out
+    assert f"usps has been fetched: cache: {path}" in out
     assert path.is_file()
     _, out, _ = call("fetch", "usps", "digits", "--json")
     assert json.loads(out) == [

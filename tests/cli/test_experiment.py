@@ -477,7 +477,7 @@ def test_a_sweep_goes_on_after_ctrl_c_and_after_kill_9_to_the_same_end(tmp_path:
         assert process.returncode == (130 if number == signal.SIGINT else -number), err
         assert out == ""
         if number == signal.SIGINT:
-            said = f"onebit: stopped; what is done is kept in {folder}, and the same command goes on from there"
+            said = f"onebit: stopped; finished runs are kept in {folder}, and the same command resumes"
             assert err.splitlines() == [said]
         after = lines(folder)
         assert len(before) + 8 < len(after) < 122, "in the midst of it"
@@ -521,7 +521,7 @@ def test_ctrl_c_in_a_comparison_shows_what_is_done_and_keeps_it(tmp_path: Path) 
             process.kill()
     assert process.returncode == 130
     assert "Traceback" not in err
-    assert err.splitlines()[-1].startswith(f"onebit: stopped; what is done is kept in {tmp_path}, and ")
+    assert err.splitlines()[-1].startswith(f"onebit: stopped; finished runs are kept in {tmp_path}, and ")
     assert "bpa" in out
     assert "banditron" in out
     assert "nan" not in out
@@ -615,7 +615,7 @@ def test_ctrl_c_while_the_page_is_written_says_that_the_runs_are_kept(
     monkeypatch.setattr("onebit.cli.experiment.save_page", stopped)
     code, out, err = call(*SWEEP, "--out", "out")
     assert (code, out) == (130, "")
-    assert err == "onebit: stopped; what is done is kept in out, and the same command goes on from there\n"
+    assert err == "onebit: stopped; finished runs are kept in out, and the same command resumes\n"
 
 
 def test_the_page_says_where_it_ran(call: Call) -> None:

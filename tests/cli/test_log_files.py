@@ -101,7 +101,7 @@ BAD = {
     "no such folder": (["other", "news"], "other is not a folder of `onebit serve`: it does not exist"),
     "neither file nor folder": (
         ["other"],
-        "there is no other: name a log file, or the folder of a service and a task of it",
+        "there is no other: name a log file, or the folder of a service and one of its tasks",
     ),
     "another kind": (["log.txt"], "there is no log.txt"),
     "costs that are not said": (["clicks.vw"], "the cost is -1"),

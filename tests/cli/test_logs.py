@@ -381,7 +381,7 @@ def test_evaluate_names_the_learners_that_made_the_log(call: Call, tmp_path: Pat
 
 @pytest.mark.parametrize("command", ["replay", "export"])
 def test_that_files_are_written_over_is_said(call: Call, command: str) -> None:
-    assert "over any file of that name" in " ".join(call(command, "--help")[1].split())
+    assert "replacing any file of that name" in " ".join(call(command, "--help")[1].split())
 
 
 def test_evaluate_says_how_many_were_never_answered(call: Call, folder: Path, coins: Path) -> None:

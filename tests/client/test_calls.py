@@ -171,7 +171,7 @@ def test_what_may_have_been_done_is_sent_again_only_where_that_is_safe(
         assert len({request.content for request in script.requests}) == 1
     else:
         assert isinstance(found, ServiceError)
-        assert str(found).endswith("whether it was done is not known")
+        assert str(found).endswith("it is unknown whether this was done")
 
 
 @both
@@ -218,9 +218,9 @@ def test_it_does_not_wait_for_hours(kind: str, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_pauses_are_drawn_up_to_a_bound_that_doubles() -> None:
-    lost = plan.Lost("", doubtful=True)
+    lost = plan.NoReply("", doubtful=True)
     for attempt, bound in ((1, 0.5), (2, 1.0), (3, 2.0), (9, 10.0), (50, 10.0)):
-        drawn = [plan.pause(attempt, lost) for _ in range(200)]
+        drawn = [plan.draw_wait(attempt, lost) for _ in range(200)]
         assert 0.0 <= min(drawn) < 0.2 * bound  # each fails by chance with probability 0.8 ** 200 < 1e-19
         assert 0.8 * bound < max(drawn) <= bound
 
@@ -488,17 +488,17 @@ WRONG: dict[str, Any] = {
     r"x is 3, but must be a row of numbers": lambda t: t.decide(3),
     r"x is \['a', 'b'\], but must be a row": lambda t: t.decide(["a", "b"]),
     r"x is \[\[1\.0\]\], but must be a row": lambda t: t.decide([[1.0]]),
-    r"X is 'one text', but must hold several": lambda t: t.decide_many("one text"),
-    r"X is \{'rain': 1\}, but must hold several": lambda t: t.decide_many({"rain": 1}),
-    r"X is 3.0, but must hold several": lambda t: t.decide_many(np.array(3.0)),
+    r"X is 'one text', but must be a matrix or a list": lambda t: t.decide_many("one text"),
+    r"X is \{'rain': 1\}, but must be a matrix or a list": lambda t: t.decide_many({"rain": 1}),
+    r"X is 3.0, but must be a matrix or a list": lambda t: t.decide_many(np.array(3.0)),
     r"X has 2 items, but ids has 1": lambda t: t.decide_many([[1.0], [2.0]], ids=["a"]),
     r"ids has 2 items, but right has 1": lambda t: t.feedback_many(["a", "b"], [True]),
-    r"ids is 'a', but must hold several": lambda t: t.withdraw_many("a"),
-    r"id is None, but must be a string": lambda t: t.withdraw(None),
-    r"cannot be written as JSON: \{1\} has no form": lambda t: t.switch("bpa", parameters={"rate": {1}}),
+    r"ids is 'a', but must be a matrix or a list": lambda t: t.withdraw_many("a"),
+    r"id is None, but must be a non-empty string": lambda t: t.withdraw(None),
+    r"cannot be written as JSON: \{1\} cannot be represented": lambda t: t.switch("bpa", parameters={"rate": {1}}),
     r"cannot be written as JSON: Out of range": lambda t: t.change(deadline_s=float("inf")),
-    r"id is '', but must be a string": lambda t: t.feedback("", True),
-    r"id is 7, but must be a string": lambda t: t.decide([1.0], id=7),
+    r"id is '', but must be a non-empty string": lambda t: t.feedback("", True),
+    r"id is 7, but must be a non-empty string": lambda t: t.decide([1.0], id=7),
 }
 
 
@@ -562,10 +562,10 @@ def test_replies_that_are_not_the_services(kind: str, monkeypatch: pytest.Monkey
     decide = CALLS["decide"][0]
     moved = httpx.Response(301, headers={"Location": "https://elsewhere.test/"})
     found, _ = follow(kind, monkeypatch, [moved], decide)
-    assert "301 (Moved Permanently), to https://elsewhere.test/" in str(found)
+    assert "301 (Moved Permanently), a redirect to https://elsewhere.test/" in str(found)
     assert found.code == "unexpected"
     found, _ = follow(kind, monkeypatch, [httpx.Response(500, text="<html>")], decide)
-    assert str(found) == "the answer was 500 (Internal Server Error), and not from the service itself"
+    assert str(found) == "the reply 500 (Internal Server Error) did not come from the service itself"
     for strange in (answer(200, {"label": 1}), answer(200, [1]), answer(200, "text"), answer(200, None)):
         found, _ = follow(kind, monkeypatch, [strange], decide)
         assert "this client cannot read the reply" in str(found)
@@ -642,7 +642,7 @@ def test_an_address_that_is_none_is_refused(url: Any) -> None:
 
 
 def test_other_settings_that_make_no_sense_are_refused() -> None:
-    with pytest.raises(OnebitError, match="has a user name or a password") as caught:
+    with pytest.raises(OnebitError, match="must not contain a user name or a password") as caught:
         Client("http://me:hidden@service.test")
     assert "hidden" not in str(caught.value)
     with pytest.raises(OnebitError, match="timeout_s is 0"):

@@ -136,7 +136,7 @@ def test_a_backup_made_as_the_page_says_can_be_restored(tmp_path: Path, at_the_e
     said, status = shell.run(backup)
     ending.set()
     loading.join()
-    assert " is whole: " in said  # cp may have met a snapshot that was going
+    assert " is intact: " in said  # cp may have met a snapshot that was going
     assert status == 0
     (copy,) = (tmp_path / "backups" / "onebit").iterdir()
     assert list(copy.glob("snapshots/*/*.onebit"))

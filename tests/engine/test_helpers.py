@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onebit.cli.warmup import spaces
+from onebit.cli.warmup import build_spaces
 from onebit.contract.options import Options
 from onebit.contract.rule import Rule
 from onebit.engine import compile as compiling
@@ -99,7 +99,7 @@ def test_another_process_reads_the_same_loop(
     name: str, loop: Callable[..., int], busy: threading.Event, compiled_here: list[str]
 ) -> None:
     rule = rule_named(name)
-    for given in [*spaces(rule, "float32"), *([kernel_space()] if name == "banditron" else [])]:
+    for given in [*build_spaces(rule, "float32"), *([kernel_space()] if name == "banditron" else [])]:
         sent = list[tuple[Any, ...]]()
 
         def send(*call: Any, to: list[tuple[Any, ...]] = sent) -> bool:

@@ -545,9 +545,7 @@ def test_ctrl_c_ends_a_comparison_with_130(tmp_path: Path) -> None:
     arguments = ["compare", "synsep10", "--rounds", "5000", "--runs", "10000", "--learners", "banditron"]
     code, _, err = interrupted([*arguments, "--out", str(tmp_path)], 0.3)
     assert code == 130
-    assert err.splitlines() == [
-        f"onebit: stopped; what is done is kept in {tmp_path}, and the same command goes on from there"
-    ]
+    assert err.splitlines() == [f"onebit: stopped; finished runs are kept in {tmp_path}, and the same command resumes"]
 
 
 @needs_proc

@@ -267,7 +267,7 @@ def test_the_command_shows_what_there_is_after_ctrl_c(
     arguments = ["reproduce", "mine2026", "--item", "theorems", "--quiet", "--on", "threads", "--out", str(tmp_path)]
     assert main([*arguments, *form]) == 130
     out, err = capsys.readouterr()
-    assert err.splitlines()[-1].startswith(f"onebit: stopped; what is done is kept in {tmp_path}, and ")
+    assert err.splitlines()[-1].startswith(f"onebit: stopped; finished runs are kept in {tmp_path}, and ")
     if form:
         assert json.loads(out)[0]["counts"]
     else:

@@ -216,7 +216,7 @@ def test_every_kind_of_damage_is_found(folder: Path, how: str, capsys: pytest.Ca
 def test_a_whole_folder_is_said_to_be_whole(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", str(kept)]) == 0
     counts = "tasks: 3, changes: 4, decisions: 13, feedback: 11, revisions: 1, snapshots: 3, tokens: 1"
-    assert capsys.readouterr().out == f"{kept} is whole: {counts}\n"
+    assert capsys.readouterr().out == f"{kept} is intact: {counts}\n"
     assert main(["check", str(kept), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["fine"], found["version"], found["decisions"], found["faults"]) == (True, 1, 13, [])

@@ -154,7 +154,7 @@ def test_places_in_large_bodies_are_those_of_the_whole_body(site: Site) -> None:
     good = b'{"x":"%b"},' % words(1000)
     assert field("text", b"[" + good * 100 + b'{"x":7}]') == (
         "[100].x",
-        "[100].x is 7, but must be a list or an object or a text",
+        "[100].x is 7, but must be a list or an object or a string",
     )
     assert field("text", b"[" + good * 100 + b'{"x":"a","id":""},' + good + good[:-1] + b"]")[0] == "[100].id"
     assert "expected value at line 1 column" in field("text", b"[" + good * 100 + b"x," + good[:-1] + b"]")[1]

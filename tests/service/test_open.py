@@ -182,9 +182,7 @@ def test_a_folder_moves_between_a_program_and_the_service(where: Where) -> None:
 def test_one_owner_at_a_time(tmp_path: Path) -> None:
     folder = tmp_path / "fruit"
     with small(folder) as task:
-        with pytest.raises(
-            InputError, match=r"task 'fruit' of .* is open in this process already: one task, one owner"
-        ):
+        with pytest.raises(InputError, match=r"task 'fruit' of .* is already open in this process: close it first"):
             onebit.open(folder)
 
         async def serve() -> None:
@@ -235,10 +233,10 @@ def test_what_contradicts_the_task_that_is_there_is_refused(where: Where) -> Non
             onebit.open(folder, **{option: wrong})
     small(folder, mode="learn").close()  # which says what is there
     onebit.open(folder, classes=["a", "b", "c"]).close()
-    with pytest.raises(InputError, match=r"there is no task 'nuts' in .*; or give classes, to create it"):
+    with pytest.raises(InputError, match=r"there is no task 'nuts' in .*; or give classes to create it"):
         onebit.open(folder, "nuts")
     onebit.open(folder, "nuts", classes=2, features={"kind": "text", "hash_bits": 6}, learner="banditron").close()
-    with pytest.raises(InputError, match="has several tasks, 'fruit', 'nuts': give task="):
+    with pytest.raises(InputError, match="has several tasks, 'fruit', 'nuts': choose one with task="):
         onebit.open(folder)
     assert everything_in(folder)[: len(before)] == before
 
@@ -251,7 +249,7 @@ def test_what_contradicts_the_task_that_is_there_is_refused(where: Where) -> Non
         ({"classes": 1, "features": 2}, "classes is 1, but must be"),
         ({"classes": 2, "features": 2, "learner": "bbpa"}, "bbpa"),
         ({"classes": 2, "features": 2, "durable": "never"}, "durable is 'never', but must be 'always' or 'soon'"),
-        ({"classes": 2, "features": {"kind": "numbers", "size": 2, "hash_bits": 4}}, "hash_bits is not known here"),
+        ({"classes": 2, "features": {"kind": "numbers", "size": 2, "hash_bits": 4}}, "hash_bits is not a known field"),
         ({"classes": 2, "features": "words"}, "features.kind is 'words', but must be one of 'numbers', 'dict', 'text'"),
         ({"classes": 2, "features": 2, "sure": 0.5, "risk": 0.5}, "risk cannot be given together with sure"),
         ({"classes": 2, "features": 2, "mode": "train"}, "mode is 'train', but must be"),
@@ -275,14 +273,14 @@ def test_bad_options_leave_no_task(tmp_path: Path, options: dict[str, Any], sent
 @pytest.mark.parametrize("path", [None, 5, b"data", "", "a\0b", "a\ud800b", ["data"]], ids=repr)
 def test_what_is_no_path(path: Any) -> None:
     with pytest.raises(
-        InputError, match=r"^the path is .*, but must be that of a folder, or the address postgresql://"
+        InputError, match=r"^the path is .*, but must be the path of a folder, or an address postgresql://"
     ):
         onebit.open(path, "fruit", **SMALL)
 
 
 def test_an_address_of_something_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match=r"mysql://x/y', but of databases only PostgreSQL can be used: postgresql://"):
+    with pytest.raises(InputError, match=r"mysql://x/y', but PostgreSQL is the only supported database: postgresql://"):
         onebit.open("mysql://x/y", "fruit", **SMALL)
     assert not list(tmp_path.iterdir())
 
@@ -330,12 +328,14 @@ def test_what_is_no_text_is_shown_as_it_is(tmp_path: Path) -> None:
     """Whatever was neither a list nor a text was called an object, as JSON calls a dict."""
     with onebit.open(tmp_path / "fruit", classes=2, features="text", learner="banditron") as task:
         for x, words in ((5, "x is 5, but"), (None, "x is None, but"), ({"a": 1}, "x is an object, but")):
-            with pytest.raises(OnebitError, match=f"^{words} must be a text"):
+            with pytest.raises(OnebitError, match=f"^{words} must be a string"):
                 task.decide(x)
 
 
 def test_a_folder_that_is_called_as_no_task(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="the folder is called 'a b', which cannot be the name of a task: give task="):
+    with pytest.raises(
+        InputError, match="the folder is called 'a b', which cannot be the name of a task: give another name with task="
+    ):
         onebit.open(tmp_path / "a b", **SMALL)
 
 
@@ -378,7 +378,7 @@ def test_what_is_refused_changes_nothing(where: Where, tmp_path: Path) -> None:
             (lambda: task.decide([1.0]), OnebitError, "takes arrays of 2 numbers|must have 2"),
             (lambda: task.decide([1.0, float("nan")]), OnebitError, "finite"),
             (lambda: task.decide(["x", 1.0]), OnebitError, "x"),
-            (lambda: task.decide([1.0, 2.0], id=no_text), InvalidError, "id is 7, but must be a text"),
+            (lambda: task.decide([1.0, 2.0], id=no_text), InvalidError, "id is 7, but must be a string"),
             (lambda: task.decide([1.0, 2.0], id=""), InvalidError, "1 to 200 characters"),
             (lambda: task.decide([1.0, 2.0], among=["z"]), OnebitError, "z"),
             (lambda: task.decide([1.0, 2.0], sure=2.0), OnebitError, "sure"),

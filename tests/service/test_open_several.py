@@ -137,10 +137,10 @@ def test_what_they_share_must_be_the_same(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     (tmp_path / "link").symlink_to(folder)
     with opened(folder, "fruit"):
-        sentence = "durable='always', and durable='soon' was given"
+        sentence = "durable='always', but durable='soon' was given"
         with pytest.raises(InputError, match=f"is open in this process with {sentence}: all open tasks of a folder"):
             opened(folder, "nuts", durable="soon")
-        with pytest.raises(InputError, match=r"task 'fruit' of .* is open in this process already"):
+        with pytest.raises(InputError, match=r"task 'fruit' of .* is already open in this process"):
             opened(tmp_path / "link", "fruit")
         with pytest.raises(InvalidError, match="classes is 1, but must be"):
             opened(folder, "nuts", classes=1)
@@ -225,7 +225,7 @@ if (child := os.fork()) == 0:
         try:
             task.decide([1.0, 2.0])
         except onebit.InputError as error:
-            refused += "is a fork" in str(error)
+            refused += "parent of this forked process" in str(error)
     try:
         onebit.open(sys.argv[1], "fruit")
     except onebit.InputError as error:

@@ -141,7 +141,7 @@ def test_one_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             other = threading.Thread(target=task.switch, args=("bpa",))
             other.start()
             assert compiling.wait(60)
-            with pytest.raises(ConflictError, match="another learner is being trained for task 'fruit' already"):
+            with pytest.raises(ConflictError, match="another learner is already being trained for task 'fruit'"):
                 task.switch("linucb")
             go_on.set()
             other.join()

@@ -359,8 +359,8 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
         (["create", "abc", "--data", ".", "--scope", "read"], "takes no ID"),
         (["revoke", "--data", "."], "ID is missing"),
         (["revoke", "abc", "--data", "."], "there is no token 'abc'"),
-        (["list", "--data", ".", "--scope", "read"], "--scope is for onebit token create"),
-        (["list", "--data", ".", "--expires", "1d"], "--expires is for onebit token create"),
+        (["list", "--data", ".", "--scope", "read"], "--scope applies only to `onebit token create`"),
+        (["list", "--data", ".", "--expires", "1d"], "--expires applies only to `onebit token create`"),
         (["create", "--data", ".", "--scope", "read", "--expires", "soon"], "'soon' is not a time: give one such as"),
         (
             ["create", "--data", ".", "--scope", "read", "--expires", "2001-01-01"],

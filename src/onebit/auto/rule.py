@@ -192,7 +192,7 @@ def plan_space(params: Auto, form: Form, heads: int, planned: int, seed: int) ->
 RULE = Rule(
     name="auto",
     paper="this project",
-    summary="the default, which needs no tuning: several weighted members, and restarts",
+    summary="The default, which needs no tuning: several weighted members, and restarts",
     record=Auto,
     decide=decide,
     learn=learn,

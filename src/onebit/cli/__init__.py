@@ -19,7 +19,7 @@ from typing import NoReturn
 from onebit.errors import InputError, OnebitError, OnebitWarning, brief, nearest
 from onebit.version import VERSION
 
-# Commands in the order of --help, with the module or class that has `declare`, `execute` and the help text as its docstring.
+# Commands in the order of --help, with the module or class that has `add_arguments`, `execute` and the help text as its docstring.
 COMMANDS = {
     "run": "run",
     "compare": "compare",
@@ -40,7 +40,7 @@ COMMANDS = {
     "evaluate": "evaluate",
     "doctor": "doctor",
 }
-# Parts whose information is shown, not only their warnings: they report what takes long or runs elsewhere.
+# Packages whose information is shown, not only their warnings: they report what takes long or runs elsewhere.
 VERBOSE = ("onebit.engine", "onebit.experiments")
 STOPPED = 130  # the exit code that shells expect after Ctrl-C
 
@@ -49,11 +49,11 @@ class _Parser(argparse.ArgumentParser):
     """A parser that reports errors in one line."""
 
     def error(self, message: str) -> NoReturn:
-        print(f"{self.prog}: {_one_line(message)} (see {self.prog} --help)", file=sys.stderr)
+        print(f"{self.prog}: {_join_lines(message)} (see {self.prog} --help)", file=sys.stderr)
         raise SystemExit(2)
 
 
-def command_parser(name: str) -> argparse.ArgumentParser:
+def build_parser(name: str) -> argparse.ArgumentParser:
     """Return the parser of a command, importing only its module."""
     command = resolve_name(f"{__name__}.{COMMANDS[name]}")
     parser = _Parser(
@@ -62,36 +62,36 @@ def command_parser(name: str) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,  # otherwise a new option could change the meaning of an existing command line
     )
-    command.declare(parser)
+    command.add_arguments(parser)
     if name != "serve":
         parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.set_defaults(command=name, execute=command.execute)
     return parser
 
 
-def _parse(typed: Sequence[str]) -> argparse.Namespace:
+def _parse(words: Sequence[str]) -> argparse.Namespace:
     """Parse a command line without importing the modules of other commands."""
-    name, *arguments = typed
+    name, *arguments = words
     if name.startswith("-"):
-        _answer_without_command(typed)
+        _answer_without_command(words)
     if name not in COMMANDS:
         raise InputError(f"there is no command {brief(name)}; {nearest(name, COMMANDS)}")
-    return command_parser(name).parse_intermixed_args(arguments)  # options before, between and after arguments
+    return build_parser(name).parse_intermixed_args(arguments)  # options before, between and after arguments
 
 
-def _answer_without_command(typed: Sequence[str]) -> NoReturn:
+def _answer_without_command(words: Sequence[str]) -> NoReturn:
     """Print the version, or the help with all commands, and exit."""
-    listed = () if typed[0] in ("-V", "--version") else COMMANDS
-    about = {name: (command_parser(name).description or "").split("\n")[0] for name in listed}
+    listed = () if words[0] in ("-V", "--version") else COMMANDS
+    summaries = {name: (build_parser(name).description or "").split("\n")[0] for name in listed}
     top = _Parser(
         prog="onebit",
         usage="onebit [-h] [-V] COMMAND ...",
         description="Online multiclass classification with bandit feedback.",
-        epilog="\n".join(["commands:", *(f"  {name:<11}{text}" for name, text in about.items())]),
+        epilog="\n".join(["commands:", *(f"  {name:<11}{text}" for name, text in summaries.items())]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument("-V", "--version", action="version", version=f"onebit {VERSION}")
-    top.parse_args(typed)
+    top.parse_args(words)
     top.error("COMMAND is missing")
 
 
@@ -101,21 +101,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="replace")  # for terminals that cannot show all characters
     try:
         try:
-            typed = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
-            chosen = _parse(typed)
-            chosen.command_line = shlex.join(["onebit", *typed])
-            with nullcontext() if chosen.command == "serve" else _log_to_stderr():  # the service formats its own log
-                code = int(chosen.execute(chosen) or 0)
-        except SystemExit as ending:  # argparse exits after --help, --version and invalid arguments
-            code = int(ending.code or 0)
+            words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+            args = _parse(words)
+            args.command_line = shlex.join(["onebit", *words])
+            with nullcontext() if args.command == "serve" else _log_to_stderr():  # the service formats its own log
+                code = int(args.execute(args) or 0)
+        except SystemExit as exit_request:  # argparse exits after --help, --version and invalid arguments
+            code = int(exit_request.code or 0)
         sys.stdout.flush()
         return code
     except OnebitError as error:
         return _print_error(str(error), 2)
     except MemoryError as error:
         return _print_error(f"there is not enough memory: {error}", 2)
-    except KeyboardInterrupt as stopped:
-        return _print_error(str(stopped) or "stopped", STOPPED)
+    except KeyboardInterrupt as interrupt:
+        return _print_error(str(interrupt) or "stopped", STOPPED)
     except BrokenPipeError:  # the reader of a pipe, such as `head`, has closed it
         _discard_output()
         return 0
@@ -141,13 +141,13 @@ def console() -> NoReturn:
 
 @contextmanager
 def _log_to_stderr() -> Iterator[None]:
-    """Log warnings and errors of all parts, and information of the `VERBOSE` ones, to stderr, a line each."""
+    """Log warnings of all packages, and information of those in `VERBOSE`, to stderr, one line each."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("onebit: %(message)s"))
     logging.getLogger("psycopg").addHandler(logging.NullHandler())  # our own messages say the same
-    ours, verbose = logging.getLogger("onebit"), [logging.getLogger(name) for name in VERBOSE]
+    package_logger, verbose = logging.getLogger("onebit"), [logging.getLogger(name) for name in VERBOSE]
     levels = [logger.level for logger in verbose]
-    ours.addHandler(handler)
+    package_logger.addHandler(handler)
     for logger in verbose:
         logger.setLevel(logging.INFO)
     try:
@@ -155,21 +155,23 @@ def _log_to_stderr() -> Iterator[None]:
             warnings.simplefilter("always", OnebitWarning)
             show = warnings.showwarning
             warnings.showwarning = lambda message, category, *where: (
-                ours.warning("%s", message) if issubclass(category, OnebitWarning) else show(message, category, *where)
+                package_logger.warning("%s", message)
+                if issubclass(category, OnebitWarning)
+                else show(message, category, *where)
             )
             yield
     finally:
-        ours.removeHandler(handler)
+        package_logger.removeHandler(handler)
         for logger, level in zip(verbose, levels, strict=True):
             logger.setLevel(level)
 
 
 def _print_error(message: str, code: int) -> int:
-    print(f"onebit: {_one_line(message)}", file=sys.stderr)
+    print(f"onebit: {_join_lines(message)}", file=sys.stderr)
     return code
 
 
-def _one_line(message: str) -> str:
+def _join_lines(message: str) -> str:
     return " ".join(message.split())
 
 

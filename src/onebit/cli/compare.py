@@ -17,8 +17,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from onebit.cli.experiment import add_experiment_options, print_cost, result_folder, run_experiment
-from onebit.cli.options import add_run_options, positive, read_stream, settings
+from onebit.cli.experiment import add_experiment_options, pick_folder, print_cost, run_experiment
+from onebit.cli.options import add_run_options, parse_positive, parse_settings, read_stream
 from onebit.cli.terminal import print_note, print_table
 from onebit.errors import InputError, brief
 from onebit.experiments.compare import RUNS, Comparison, compare, usual_entries
@@ -26,46 +26,44 @@ from onebit.experiments.pages import error_table
 from onebit.experiments.statistics import describe_speed
 from onebit.rules import chosen_rules, is_rule
 
-ROOMY = ("greedy, %", "greedy reward", "rounds/s")  # columns omitted on a narrow terminal
+WIDE_COLUMNS = ("greedy, %", "greedy reward", "rounds/s")  # columns omitted on a narrow terminal
 
 
-def declare(command: argparse.ArgumentParser) -> None:
+def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "data", metavar="DATA", nargs="+", help="data sets or files; `onebit data` lists those there are"
+        "data", metavar="DATA", nargs="+", help="data sets or files; `onebit data` lists the data sets"
     )
     command.add_argument(
-        "--learners",
-        metavar="A,B:NAME=VALUE,...",
-        help="the learners to compare, with parameters (default: all)",
+        "--learners", metavar="A,B:NAME=VALUE,...", help="the learners to compare, with parameters (default: all)"
     )
-    command.add_argument("--runs", type=positive, default=RUNS, help=f"runs of each (default {RUNS})")
+    command.add_argument("--runs", type=parse_positive, default=RUNS, help=f"runs of each (default {RUNS})")
     add_experiment_options(command)
     add_run_options(command)
 
 
-def execute(chosen: argparse.Namespace) -> int:
+def execute(args: argparse.Namespace) -> int:
     """Run all learners, print the table and write the page.
 
     Ctrl-C shows the finished runs; the same command resumes.
     """
-    learners = parse_learners(chosen.learners)
-    for name in chosen.data:
+    learners = parse_learners(args.learners)
+    for name in args.data:
         if is_rule(name):
             raise InputError(
                 f"{brief(name)} is a learner, not data: name learners after --learners, separated by commas"
             )
-    streams = [read_stream(chosen, name) for name in chosen.data]
-    folder = result_folder(chosen, *chosen.data)
+    streams = [read_stream(args, name) for name in args.data]
+    folder = pick_folder(args, *args.data)
     count = len(usual_entries() if learners is None else learners)
-    total = sum(stream.rounds for stream in streams) * chosen.runs * count
+    total = sum(stream.rounds for stream in streams) * args.runs * count
     # If all learners are compared, that some fail on the data is a result and not an error.
-    unnamed = chosen_rules().keys() - {rule.name for rule in chosen.own_rules} if learners is None else ()
+    unnamed = chosen_rules().keys() - {rule.name for rule in args.own_rules} if learners is None else ()
     run = partial(compare, streams, learners)
-    return run_experiment(chosen, folder, (f"{count} learners", total), run, show, True, unnamed)
+    return run_experiment(args, folder, (f"{count} learners", total), run, print_comparison, True, unnamed)
 
 
 def parse_learners(text: str | None) -> list[tuple[str, dict[str, Any]]] | None:
-    """Parse learners with parameters, such as `bpa,bpa:aggressiveness=0.001`; None without a text.
+    """Parse learners with parameters, such as `bpa,bpa:aggressiveness=0.001`; return None for None.
 
     >>> parse_learners("banditron,bpa:aggressiveness=0.001:variant=PA-I")
     [('banditron', {}), ('bpa', {'aggressiveness': 0.001, 'variant': 'PA-I'})]
@@ -77,11 +75,11 @@ def parse_learners(text: str | None) -> list[tuple[str, dict[str, Any]]] | None:
         name, *parameters = (part.strip() for part in item.split(":"))
         if not name:
             raise InputError(f"--learners is {brief(text)}, but must be names separated by commas: bpa,banditron")
-        learners.append((name, settings(parameters, f"{name} in --learners")))
+        learners.append((name, parse_settings(parameters, f"{name} in --learners")))
     return learners
 
 
-def show(comparison: Comparison) -> None:
+def print_comparison(comparison: Comparison) -> None:
     """Print the tables of the page."""
     for result in comparison.results:
         if result.summaries:
@@ -89,7 +87,7 @@ def show(comparison: Comparison) -> None:
             order = "mean reward, highest first" if result.rewarded else "error in %, lowest first"
             title = f"{stream.name}: {runs} x {stream.rounds:,} rounds, {order}"
             caption = f"±: 95 % interval of the mean over runs. rounds/s: {describe_speed(result.summaries)}."
-            print_table(replace(error_table(result), title=title), roomy=ROOMY, caption=caption)
+            print_table(replace(error_table(result), title=title), roomy=WIDE_COLUMNS, caption=caption)
             for note in filter(None, (stream.about, stream.caveat and f"but {stream.caveat}")):
                 print_note(note)
     if comparison.finding:

@@ -1,4 +1,4 @@
-"""List the data that onebit knows, or fetch some before their first use.
+"""List the data sets that onebit knows, or fetch some before their first use.
 
 Generators draw any number of rows. Real data are read from the folder named by ONEBIT_DATA, otherwise from the user's cache, otherwise
 from scikit-learn, which ships some and downloads the others into the cache. Examples:
@@ -20,7 +20,7 @@ from onebit.errors import InputError, brief
 from onebit.experiments.report import Cell, Column, Table
 
 
-def declare(command: argparse.ArgumentParser) -> None:
+def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "action",
         metavar="{list,fetch}",
@@ -33,27 +33,29 @@ def declare(command: argparse.ArgumentParser) -> None:
     add_quiet_option(command)
 
 
-def execute(chosen: argparse.Namespace) -> None:
-    """List the data, or fetch some."""
-    if chosen.action == "fetch":
-        _fetch(chosen.names, chosen.json, chosen.quiet)
+def execute(args: argparse.Namespace) -> None:
+    """List all data sets, or fetch the named ones."""
+    if args.action == "fetch":
+        _fetch_data(args.names, args.json, args.quiet)
         return
-    if chosen.names:
-        raise InputError(f"names of data are for `onebit data fetch`, and {brief(chosen.names[0])} was given to list")
-    listed = list_data()
-    if chosen.json:
-        print_json(listed, indent=2)
+    if args.names:
+        raise InputError(
+            f"`onebit data list` takes no names, but got {brief(args.names[0])}: to fetch it, use `onebit data fetch`"
+        )
+    datasets = list_data()
+    if args.json:
+        print_json(datasets, indent=2)
     else:
-        _show(listed)
+        _print_data(datasets)
 
 
 def list_data() -> list[dict[str, Any]]:
     """Return all data sets as plain values; `rows` is None for generators, which draw any number."""
     drawn = {"kind": "generator", "rows": None, "sparse": False, "where": "drawn", "hint": ""}
     return [
-        *(_entry(name, generator, **drawn) for name, generator in GENERATORS.items()),
+        *(_describe_data(name, generator, **drawn) for name, generator in GENERATORS.items()),
         *(
-            _entry(
+            _describe_data(
                 name,
                 real,
                 kind="real",
@@ -67,16 +69,16 @@ def list_data() -> list[dict[str, Any]]:
     ]
 
 
-def _entry(name: str, data: Generator | RealDataset, **more: Any) -> dict[str, Any]:
+def _describe_data(name: str, data: Generator | RealDataset, **more: Any) -> dict[str, Any]:
     return {"name": name, "features": data.features, "classes": data.classes, "summary": data.summary, **more}
 
 
-def _fetch(names: list[str], as_json: bool, quiet: bool) -> None:
+def _fetch_data(names: list[str], as_json: bool, quiet: bool) -> None:
     if not names:
-        raise InputError(f"which data are to be fetched? Name them: {', '.join(REAL)}")
+        raise InputError(f"NAME is missing: name the data to fetch, out of {', '.join(REAL)}")
     for name in names:
         if name in GENERATORS:
-            raise InputError(f"{name} is drawn anew for every run: there is nothing to fetch")
+            raise InputError(f"{name} is a generator, drawn anew for every run: there is nothing to fetch")
         find_dataset(name)
     fetched = []
     for name in names:
@@ -86,22 +88,22 @@ def _fetch(names: list[str], as_json: bool, quiet: bool) -> None:
         where = describe_location(name)
         fetched.append({"name": name, "where": where, "fetched": where != before})
         if not as_json:
-            print(f"{name} {'is here now' if where != before else 'was here already'}: {where}")
+            print(f"{name} {'has been fetched' if where != before else 'was already present'}: {where}")
     if as_json:
         print_json(fetched, indent=2)
 
 
-def _show(listed: list[dict[str, Any]]) -> None:
+def _print_data(datasets: list[dict[str, Any]]) -> None:
     columns = [Column("name"), Column("rows", True), Column("features", True), Column("classes", True)]
     groups: dict[str, list[list[Cell]]] = {}
-    for data in listed:
+    for data in datasets:
         cells: list[Cell] = [
             data["name"],
             "any" if data["rows"] is None else f"{data['rows']:,}",
             f"{data['features']:,} {'sparse' if data['sparse'] else 'dense '}",
             str(data["classes"]),
             data["where"].split(":")[0],  # the path is long; --json and fetch show it
-            _first_words(data["summary"]) if data["kind"] == "generator" else data["summary"],
+            _shorten_summary(data["summary"]) if data["kind"] == "generator" else data["summary"],
         ]
         groups.setdefault(data["kind"], []).append(cells)
     narrow = "" if open_console().width >= WIDTH else "; a wider window, or --json, shows what each is"
@@ -109,5 +111,5 @@ def _show(listed: list[dict[str, Any]]) -> None:
     print_table(table, roomy=["what"], caption=f"any: as many rows as you ask for{narrow}")
 
 
-def _first_words(summary: str) -> str:
+def _shorten_summary(summary: str) -> str:
     return summary.split(": ", maxsplit=1)[0].replace("`", "").rstrip(".")

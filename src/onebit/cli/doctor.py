@@ -28,24 +28,24 @@ _COMPILERS = {
 ALWAYS = ("numpy", "numba", "llvmlite", "safetensors", "rich", "platformdirs")
 
 
-def declare(command: argparse.ArgumentParser) -> None:
+def add_arguments(command: argparse.ArgumentParser) -> None:
     """Add nothing: this command has only the common options."""
 
 
-def execute(chosen: argparse.Namespace) -> None:
+def execute(args: argparse.Namespace) -> None:
     """Examine the machine and print the report."""
-    report = examine()
-    if chosen.json:
+    report = examine_machine()
+    if args.json:
         # Not by `print_json`: the dependencies of `terminal` may be broken.
         print(json.dumps(report, indent=2, ensure_ascii=False))
         return
-    for name, lines in _lines(report).items():
+    for name, lines in _format_report(report).items():
         for number, line in enumerate(lines):
             print(f"{name if number == 0 else '':<9} {line}")
 
 
-def examine() -> dict[str, Any]:
-    """Return the report as plain values."""
+def examine_machine() -> dict[str, Any]:
+    """Return the versions, extras, compiler, cache and GPU of this machine as plain values."""
     from onebit.engine.fingerprint import knows_numba
     from onebit.engine.gpu import device
     from onebit.engine.processes import cores
@@ -58,22 +58,22 @@ def examine() -> dict[str, Any]:
         "installed_from": None if folder is None else str(folder),
         "python": platform.python_version(),
         "machine": f"{processor()}, {cores()} cores, {sys.platform}",
-        "packages": {name: _version(name) for name in ALWAYS},
-        "extras": {extra: {name: _version(name) for name in names} for extra, names in list_extras().items()},
+        "packages": {name: _find_version(name) for name in ALWAYS},
+        "extras": {extra: {name: _find_version(name) for name in names} for extra, names in list_extras().items()},
         "compiler": "known Numba" if knows_numba() else "plain Numba",
-        "cache": _cache(),
+        "cache": _describe_cache(),
         "gpu": {"usable": trouble is None, "name": None if trouble else device.device_name(), "why_not": trouble},
     }
 
 
-def _version(package: str) -> str | None:
+def _find_version(package: str) -> str | None:
     try:
         return version(package)
     except PackageNotFoundError:
         return None
 
 
-def _cache() -> dict[str, Any]:
+def _describe_cache() -> dict[str, Any]:
     """Return the folder of compiled code, its size, and whether it can be written."""
     from onebit.engine.code_cache import root
 
@@ -88,8 +88,8 @@ def _cache() -> dict[str, Any]:
     return {"folder": str(folder), "bytes": sum(sizes), "writable": writable}
 
 
-def _lines(report: dict[str, Any]) -> dict[str, list[str]]:
-    """Return the report as lines for people, by heading."""
+def _format_report(report: dict[str, Any]) -> dict[str, list[str]]:
+    """Return the report as lines of text, by heading."""
     where = f", from {report['installed_from']}" if report["installed_from"] else ""
     cache, gpu = report["cache"], report["gpu"]
     state = f"{cache['bytes'] / 1e6:,.0f} MB" if cache["writable"] else "cannot be written: every process compiles anew"
@@ -97,14 +97,14 @@ def _lines(report: dict[str, Any]) -> dict[str, list[str]]:
         "onebit": [f"{report['onebit']}{where}"],
         "Python": [f"{report['python']}; {report['machine']}"],
         "packages": [", ".join(f"{name} {version or 'is missing'}" for name, version in report["packages"].items())],
-        "extras": [f"{extra}: {_extra_line(extra, versions)}" for extra, versions in report["extras"].items()],
+        "extras": [f"{extra}: {_describe_extra(extra, versions)}" for extra, versions in report["extras"].items()],
         "compiler": [_COMPILERS[report["compiler"]]],
         "cache": [f"{cache['folder']}: {state}"],
         "GPU": [gpu["name"] if gpu["usable"] else gpu["why_not"]],
     }
 
 
-def _extra_line(extra: str, versions: dict[str, str | None]) -> str:
+def _describe_extra(extra: str, versions: dict[str, str | None]) -> str:
     """Describe an extra: the versions of its packages, or how to install those that are missing."""
     absent = [name for name, version in versions.items() if version is None]
     if absent:

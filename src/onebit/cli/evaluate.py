@@ -1,6 +1,6 @@
 """Estimate what another learner would have scored on a log: that of a task of the service, or a file.
 
-The learner goes through the log in the order of the answers: in each round it is asked what it would have shown, and then learns from
+The learner goes through the log in the order of the answers: in each round it first chooses what it would have shown, and then learns from
 what was shown. The table has estimates of its right rate, or of its mean reward, with 95 % intervals and warnings, beside those of the
 task's present learner on the same log, which does not change. A file is one of Vowpal Wabbit's (.vw with
 action:cost:probability), or a table (.csv, .tsv, .parquet) with named columns. Examples:
@@ -19,7 +19,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from onebit.cli.compare import parse_learners
-from onebit.cli.logs import add_learner_options, add_log_options, build_learner, chosen_learner, open_log
+from onebit.cli.logs import add_learner_options, add_log_options, build_learner, open_log, pick_learner
 from onebit.cli.terminal import print_json, progress_bar
 from onebit.errors import InputError, brief
 from onebit.experiments.trials import format_options
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 ADVICE = "Compare learners with each other, with the same floor, and not with the log itself."
 
 
-def declare(command: argparse.ArgumentParser) -> None:
+def add_arguments(command: argparse.ArgumentParser) -> None:
     add_log_options(command, files=True)
     command.add_argument(
         "--learners",
@@ -44,41 +44,41 @@ def declare(command: argparse.ArgumentParser) -> None:
     add_learner_options(command)
 
 
-def execute(chosen: argparse.Namespace) -> None:
+def execute(args: argparse.Namespace) -> None:
     """Evaluate the learners and print the estimates."""
     from onebit.offpolicy import evaluate, evaluate_many
     from onebit.offpolicy.log_files import Log
 
-    several = parse_learners(chosen.learners)
-    if several and (chosen.learner or chosen.set):
+    learner_list = parse_learners(args.learners)
+    if learner_list and (args.learner or args.set):
         raise InputError("--learners names learners and parameters: give it without --learner and --set")
-    learners = several or [chosen_learner(chosen)]
-    with open_log(chosen) as log:
-        new = [build_learner(log, name, options, chosen.seed) for name, options in learners]
-        title = f"{len(new)} learners" if several else learners[0][0]
-        with progress_bar(f"{title} on {log.name}", len(log), chosen.quiet) as progress:
-            more: dict[str, Any] = {"seed": chosen.seed, "unanswered": log.unanswered, "progress": progress}
-            if several:
+    learners = learner_list or [pick_learner(args)]
+    with open_log(args) as log:
+        new = [build_learner(log, name, options, args.seed) for name, options in learners]
+        title = f"{len(new)} learners" if learner_list else learners[0][0]
+        with progress_bar(f"{title} on {log.name}", len(log), args.quiet) as progress:
+            more: dict[str, Any] = {"seed": args.seed, "unanswered": log.unanswered, "progress": progress}
+            if learner_list:
                 evaluations = evaluate_many(new, log, **more)
             else:
-                present = None if isinstance(log, Log) else log.present_learner(*learners[0], chosen.seed)
+                present = None if isinstance(log, Log) else log.present_learner(*learners[0], args.seed)
                 evaluations = [evaluate(new[0], log, present=present, **more)]
-        if several:
-            show_several(evaluations, log.name, chosen.json)
+        if learner_list:
+            print_evaluations(evaluations, log.name, args.json)
         else:
-            show(evaluations[0], log, chosen.json)
+            print_evaluation(evaluations[0], log, args.json)
 
 
-def show(evaluation: Evaluation, log: Log | TaskLog, as_json: bool) -> None:
-    """Print an evaluation, and which learners made the log of a task."""
+def print_evaluation(evaluation: Evaluation, log: Log | TaskLog, as_json: bool) -> None:
+    """Print an evaluation, and for the log of a task the learners that made its decisions."""
     from onebit.offpolicy.log_files import Log
 
     about: dict[str, Any] = {"log": log.name}
     last = ADVICE
     if not isinstance(log, Log):
-        parts = log_parts(log.reader, log.task)
+        parts = list_log_parts(log.reader, log.task)
         about = {"task": log.name, "log": {"mode": log.task.mode, "made_by": parts}}
-        last = f"the log itself: task {log.name}, {'; '.join(map(_part_line, parts))}"
+        last = f"the log itself: task {log.name}, {'; '.join(map(_describe_part, parts))}"
         if evaluation.present is None:
             last = f"This is the task's present learner: compare others with these lines, and not with the log itself.\n{last}"
     if as_json:
@@ -87,7 +87,7 @@ def show(evaluation: Evaluation, log: Log | TaskLog, as_json: bool) -> None:
         print(f"{evaluation}\n{last}")
 
 
-def _part_line(part: dict[str, Any]) -> str:
+def _describe_part(part: dict[str, Any]) -> str:
     from onebit.offpolicy.doubts import counted_rounds
 
     parameters = format_options({**part["parameters"], "exploration_floor": part["exploration_floor"]})
@@ -95,10 +95,10 @@ def _part_line(part: dict[str, Any]) -> str:
     return f"{counted_rounds(part['rounds'])} {how} {part['learner']} ({parameters})"
 
 
-def log_parts(log: LogReader, task: TaskInfo) -> list[dict[str, Any]]:
-    """Return the learners that decided the rounds of a task, and how many rounds each.
+def list_log_parts(log: LogReader, task: TaskInfo) -> list[dict[str, Any]]:
+    """Return the learners that decided the rounds of a task, each with its number of rounds.
 
-    Rounds in which the caller showed something else are listed apart.
+    Rounds in which the caller showed something else are listed separately.
     """
     learners = {
         detail.get("generation", 1): {name: detail[name] for name in ("learner", "parameters", "exploration_floor")}
@@ -112,17 +112,12 @@ def log_parts(log: LogReader, task: TaskInfo) -> list[dict[str, Any]]:
                 f"task {brief(task.name)}: the log has decisions of generation {generation}, but no change that created its learner"
             )
         parts.append(
-            {
-                "generation": generation,
-                **learners[generation],
-                "rounds": rounds,
-                "shown_by_caller": shown_by_caller,
-            }
+            {"generation": generation, **learners[generation], "rounds": rounds, "shown_by_caller": shown_by_caller}
         )
     return parts
 
 
-def show_several(evaluations: list[Evaluation], log: str, as_json: bool) -> None:
+def print_evaluations(evaluations: list[Evaluation], log: str, as_json: bool) -> None:
     """Print evaluations of several learners on one log as a table, best first."""
     evaluations.sort(key=lambda evaluation: -_best_estimate(evaluation).value)
     if as_json:

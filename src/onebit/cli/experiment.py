@@ -1,4 +1,4 @@
-"""What commands with many trials share: executors, folders for results, and handling of Ctrl-C."""
+"""Executors, folders for results, and handling of Ctrl-C, shared by commands with many trials."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from onebit.cli.options import positive
+from onebit.cli.options import parse_positive
 from onebit.cli.terminal import print_json, print_note, progress_bar
 from onebit.errors import OnebitError
 from onebit.experiments.executors import EXECUTORS, parse_place
@@ -35,9 +35,11 @@ def add_experiment_options(command: argparse.ArgumentParser) -> None:
     """Add the options for where to run, the number of threads, and the folder for results."""
     executors = ", ".join(f"{name} ({meaning})" for name, meaning in EXECUTORS.items())
     command.add_argument(
-        "--on", metavar="WHERE", type=_executor, default="auto", help=f"where to run: {executors}; default auto"
+        "--on", metavar="WHERE", type=_parse_executor, default="auto", help=f"where to run: {executors}; default auto"
     )
-    command.add_argument("--threads", metavar="N", type=positive, help="threads to run on (default: one for each core)")
+    command.add_argument(
+        "--threads", metavar="N", type=parse_positive, help="threads to run on (default: one for each core)"
+    )
     command.add_argument(
         "--out",
         metavar="DIR",
@@ -45,7 +47,7 @@ def add_experiment_options(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _executor(text: str) -> str:
+def _parse_executor(text: str) -> str:
     try:
         parse_place(text)
     except OnebitError as error:
@@ -53,11 +55,11 @@ def _executor(text: str) -> str:
     return text
 
 
-def result_folder(chosen: argparse.Namespace, *about: str) -> Path:
-    """Return the folder of --out, by default one named after the command."""
-    if chosen.out:
-        return Path(chosen.out)
-    words = [re.sub(r"[^A-Za-z0-9.-]+", "-", Path(word).name) for word in (chosen.command, *about)]
+def pick_folder(args: argparse.Namespace, *about: str) -> Path:
+    """Return the folder given by --out, by default one named after the command."""
+    if args.out:
+        return Path(args.out)
+    words = [re.sub(r"[^A-Za-z0-9.-]+", "-", Path(word).name) for word in (args.command, *about)]
     return Path(RESULTS) / "-".join(words)[:120]
 
 
@@ -72,17 +74,15 @@ def run_and_save(
     try:
         result = run()
         return result, save_page(result.page(), folder)
-    except KeyboardInterrupt as pressed:
-        stopped = pressed.result if isinstance(pressed, Stopped) else result
+    except KeyboardInterrupt as interrupt:
+        stopped = interrupt.result if isinstance(interrupt, Stopped) else result
         if stopped is not None and show_stopped is not None:
             show_stopped(stopped)
-        raise KeyboardInterrupt(
-            f"stopped; what is done is kept in {folder}, and the same command goes on from there"
-        ) from None
+        raise KeyboardInterrupt(f"stopped; finished runs are kept in {folder}, and the same command resumes") from None
 
 
 def run_experiment(
-    chosen: argparse.Namespace,
+    args: argparse.Namespace,
     folder: Path,
     bar: tuple[str, int],
     run: Callable[..., ResultT],
@@ -96,33 +96,33 @@ def run_experiment(
     """
 
     def run_with_progress() -> ResultT:
-        with progress_bar(*bar, chosen.quiet) as progress, warnings.catch_warnings():
+        with progress_bar(*bar, args.quiet) as progress, warnings.catch_warnings():
             warnings.simplefilter("ignore", FailedRunsWarning)  # `report_failures` lists them
             return run(
-                runs=chosen.runs,
-                seed=chosen.seed,
+                runs=args.runs,
+                seed=args.seed,
                 out=folder,
-                on=chosen.on,
-                threads=chosen.threads,
+                on=args.on,
+                threads=args.threads,
                 progress=progress,
-                command=chosen.command_line,
+                command=args.command_line,
             )
 
     def print_result(result: ResultT) -> None:
-        if chosen.json:
+        if args.json:
             print_json(result.to_dict(), indent=2)
         else:
             show(result)
 
     result, page = run_and_save(run_with_progress, folder, print_result if show_stopped else None)
     print_result(result)
-    print_page(chosen, page)
+    print_page(args, page)
     return report_failures(result, unnamed)
 
 
-def print_page(chosen: argparse.Namespace, page: Path) -> None:
+def print_page(args: argparse.Namespace, page: Path) -> None:
     """Print the path of the page; with --json, to stderr."""
-    print(f"page: {page}", file=sys.stderr if chosen.json else sys.stdout)
+    print(f"page: {page}", file=sys.stderr if args.json else sys.stdout)
 
 
 def report_failures(result: Experiment, unnamed: Collection[str] = ()) -> int:

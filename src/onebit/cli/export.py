@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from onebit.cli.logs import add_log_options, open_task_log
-from onebit.cli.options import whole
+from onebit.cli.options import parse_count
 from onebit.cli.terminal import print_json, progress_bar
 from onebit.errors import InputError
 from onebit.experiments.trials import Progress
@@ -39,79 +39,81 @@ POLLING_S = 0.5  # between two checks for new rows
 Row = TypeVar("Row")
 
 
-def declare(command: argparse.ArgumentParser) -> None:
+def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--format", required=True, choices=FORMATS, help="the format of the rows")
     command.add_argument(
         "--out",
         metavar="FILE",
         default=STDOUT,
-        help="the file to write, over any file of that name (default, and -: stdout, but not for parquet)",
+        help="the file to write, replacing any file of that name (default, and -: stdout, but not for parquet)",
     )
-    command.add_argument("--follow", action="store_true", help="go on with new rows, as ndjson to stdout, until Ctrl-C")
+    command.add_argument(
+        "--follow", action="store_true", help="continue with new rows, as ndjson to stdout, until Ctrl-C"
+    )
     command.add_argument(
         "--after",
         metavar="POSITION",
-        type=whole,
-        help="with --follow: begin behind this position (default: the beginning)",
+        type=parse_count,
+        help="with --follow: start after this position (default: the beginning)",
     )
     add_log_options(command)
 
 
-def execute(chosen: argparse.Namespace) -> None:
+def execute(args: argparse.Namespace) -> None:
     """Write the rows, and print how many there are."""
-    to_stdout = chosen.out == STDOUT
-    if chosen.follow:
-        if chosen.format != "ndjson" or not to_stdout:
+    to_stdout = args.out == STDOUT
+    if args.follow:
+        if args.format != "ndjson" or not to_stdout:
             raise InputError("--follow writes ndjson to stdout: give --format ndjson, and no --out")
-        follow(chosen)
+        follow_log(args)
         return
-    if chosen.after is not None:
-        raise InputError("--after is for --follow: without it all decisions are written")
-    if to_stdout and chosen.format == "parquet":
-        raise InputError("a Parquet file is not written to stdout: name it with --out FILE")
-    with open_task_log(chosen) as (log, task):
+    if args.after is not None:
+        raise InputError("--after needs --follow: without it, all decisions are written")
+    if to_stdout and args.format == "parquet":
+        raise InputError("a Parquet file cannot be written to stdout: give --out FILE")
+    with open_task_log(args) as (log, task):
         from onebit.contract.files import open_atomically
         from onebit.service.maintenance.export import write
 
-        is_hidden = chosen.quiet or (to_stdout and sys.stdout.isatty())
-        title = f"{chosen.task} as {chosen.format}"
+        is_hidden = args.quiet or (to_stdout and sys.stdout.isatty())
+        title = f"{args.task} as {args.format}"
         with (
             progress_bar(title, log.count(task), is_hidden) as progress,
             closing(report_rows(log.logged(task), progress)) as rows,
-            nullcontext(sys.stdout.buffer) if to_stdout else open_atomically(Path(chosen.out)) as file,
+            nullcontext(sys.stdout.buffer) if to_stdout else open_atomically(Path(args.out)) as file,
         ):
-            written = write(file, chosen.format, rows, task)
+            written = write(file, args.format, rows, task)
     messages = sys.stderr if to_stdout else sys.stdout  # the stream without rows
-    if chosen.json:
+    if args.json:
         about = {
             "task": task.name,
-            "format": chosen.format,
-            "file": None if to_stdout else chosen.out,
+            "format": args.format,
+            "file": None if to_stdout else args.out,
             "decisions": written.rows,
             "left_out": written.left_out,
             "classes": task.classes,
         }
         print_json(about, file=messages)
         return
-    print(f"{title}{'' if to_stdout else f' in {chosen.out}'}, decisions: {written.rows:,}", file=messages)
-    if chosen.format == "vw":
+    print(f"{title}{'' if to_stdout else f' in {args.out}'}, decisions: {written.rows:,}", file=messages)
+    if args.format == "vw":
         print(f"actions from 1 up are the classes {json.dumps(task.classes, ensure_ascii=False)}", file=messages)
     if written.left_out:
         print(
-            f"left out, decisions with a single candidate: {written.left_out:,}; {chosen.format} has no line for them",
+            f"left out, decisions with a single candidate: {written.left_out:,}; {args.format} has no line for them",
             file=sys.stderr,
         )
 
 
-def follow(chosen: argparse.Namespace) -> None:
-    """Write existing rows and then new ones, until Ctrl-C."""
-    position, out, stopped = chosen.after or 0, sys.stdout.buffer, threading.Event()
+def follow_log(args: argparse.Namespace) -> None:
+    """Write the rows of a log to stdout, and then new ones as they come, until Ctrl-C."""
+    position, out, stopped = args.after or 0, sys.stdout.buffer, threading.Event()
     # Ctrl-C stops between two lines, so that the position printed below is that of the last line.
     before = signal.signal(signal.SIGINT, lambda number, frame: stopped.set())
     try:
         while not stopped.is_set():
             # Open the log anew each time, since the folder may have been replaced.
-            with open_task_log(chosen) as (log, task):
+            with open_task_log(args) as (log, task):
                 from onebit.service.maintenance.export import format_json_line
 
                 names = list(map(str, task.classes))
@@ -124,7 +126,7 @@ def follow(chosen: argparse.Namespace) -> None:
             stopped.wait(POLLING_S)
     finally:
         signal.signal(signal.SIGINT, before)
-    if not chosen.quiet:
+    if not args.quiet:
         print(f"followed up to position {position}", file=sys.stderr)
 
 

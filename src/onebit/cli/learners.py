@@ -17,32 +17,32 @@ from onebit.experiments.trials import OPTIONS
 from onebit.rules import chosen_rules, registry, rule_named
 
 
-def declare(command: argparse.ArgumentParser) -> None:
+def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("names", metavar="NAME", nargs="*", help="learners to describe in full (default: list all)")
     add_rule_option(command)
 
 
-def execute(chosen: argparse.Namespace) -> None:
+def execute(args: argparse.Namespace) -> None:
     """Print the learners."""
-    rules = [rule_named(name) for name in chosen.names] or list(chosen_rules().values())
-    if chosen.json:
-        print_json([describe(rule) for rule in rules], indent=2)
+    rules = [rule_named(name) for name in args.names] or list(chosen_rules().values())
+    if args.json:
+        print_json([describe_rule(rule) for rule in rules], indent=2)
         return
     for rule in rules:
         home = f"onebit.{rule.title}" if rule.name in registry() else "a rule of your own"
         print(f"{rule.name}  ({home}, feedback: {describe_feedback(rule)}; {rule.paper})")
-        print(textwrap.indent(rule.documentation if chosen.names else rule.summary, "    "))
+        print(textwrap.indent(rule.documentation if args.names else rule.summary, "    "))
         for name, parameter in rule.parameters.items():
             print(f"      {name} = {format_default(rule.defaults[name])}    {parameter.range}    {parameter.meaning}")
-    if chosen.names:
+    if args.names:
         return
     print("every learner")
     for name, meaning in OPTIONS.items():
         print(f"      {name}    {meaning}")
 
 
-def describe(rule: Rule) -> dict[str, Any]:
-    """Return a rule as plain values."""
+def describe_rule(rule: Rule) -> dict[str, Any]:
+    """Return the description of a rule as plain values for JSON."""
     return {
         "name": rule.name,
         "class": rule.title,

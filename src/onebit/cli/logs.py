@@ -1,4 +1,4 @@
-"""What `evaluate`, `replay` and `export` share: options for the log and the learner, and opening logs."""
+"""Options for logs and learners, and opening of logs, shared by `evaluate`, `replay` and `export`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from onebit.cli.options import (
     add_quiet_option,
     add_rule_option,
     add_set_option,
-    class_names,
-    default_rule,
+    parse_classes,
+    parse_count,
     parse_names,
-    settings,
-    whole,
+    parse_settings,
+    pick_rule,
 )
-from onebit.cli.serve import needing_extra
+from onebit.cli.serve import require_service_extra
 from onebit.errors import InputError, brief
 from onebit.experiments.grid import parse_value
 from onebit.rules import DEFAULT, rule_named
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 COLUMNS = {
     "text": "the column of a text, in place of --x",
     "action": "the column of what was shown (default action, or label)",
-    "right": "the column that says whether it was right, or its reward, from 0 to 1 (default right, or reward; of both the reward where there is one)",
+    "right": "the column with right or wrong, or the reward from 0 to 1 (default right, or reward; with both, the reward where there is one)",
     "truth": "the column of what would have been right, where that is known",
     "among": "the column of the candidates, separated by |; empty for all actions (default among)",
     "propensity": "the column of the probability with which it was shown (default propensity, or pscore)",
     "id": "the column of the ids (default id, or the number of the row)",
 }
-READING = ("x", *COLUMNS, "classes", "costs", "complete")  # options that are keyword arguments of `read_log`
+READ_LOG_OPTIONS = ("x", *COLUMNS, "classes", "costs", "complete")  # options that are keyword arguments of `read_log`
 
 
 def add_log_options(command: argparse.ArgumentParser, files: bool = False) -> None:
@@ -68,7 +68,7 @@ def add_learner_options(command: argparse.ArgumentParser) -> None:
     )
     add_rule_option(command)
     add_set_option(command, "a parameter, or exploration_floor")
-    command.add_argument("--seed", type=whole, default=0, help="seed of the learner (default 0)")
+    command.add_argument("--seed", type=parse_count, default=0, help="seed of the learner (default 0)")
     file = command.add_argument_group("a log in a file")
     file.add_argument(
         "--x",
@@ -81,36 +81,38 @@ def add_learner_options(command: argparse.ArgumentParser) -> None:
     file.add_argument(
         "--complete", action="store_true", help="the right action was one of the candidates in each round"
     )
-    file.add_argument("--classes", metavar="A,B,...", type=class_names, help="the actions (default: those that occur)")
+    file.add_argument(
+        "--classes", metavar="A,B,...", type=parse_classes, help="the actions (default: those that occur)"
+    )
     file.add_argument(
         "--costs",
         metavar="RIGHT,WRONG",
         type=lambda text: [parse_value(cost) for cost in text.split(",")],
         help="the costs of right and wrong in Vowpal Wabbit's files, if not 0 and 1 (--costs=-1,0), or in the column --right; "
-        "costs in between become rewards, and rewards up to 5 are --costs=5,0",
+        "costs in between become rewards; for rewards from 0 to 5, give --costs=5,0",
     )
 
 
 @contextmanager
-def open_log(chosen: argparse.Namespace) -> Iterator[Log | TaskLog]:
-    """Open the chosen log, in a file or of a task."""
-    if is_log_file(chosen):
+def open_log(args: argparse.Namespace) -> Iterator[Log | TaskLog]:
+    """Open the log that the command line names: a file, or the log of a task."""
+    if is_log_file(args):
         from onebit.offpolicy.log_files import read_log
 
-        yield read_log(chosen.folder, **{name: getattr(chosen, name) for name in READING})
+        yield read_log(args.folder, **{name: getattr(args, name) for name in READ_LOG_OPTIONS})
         return
-    for name in READING:
-        if getattr(chosen, name) not in (None, False):
-            raise InputError(f"--{name} is for a log in a file, and {chosen.folder} is the folder of a service")
-    with open_task_log(chosen) as (reader, task):
+    for name in READ_LOG_OPTIONS:
+        if getattr(args, name) not in (None, False):
+            raise InputError(f"--{name} is for a log in a file, but {args.folder} is the folder of a service")
+    with open_task_log(args) as (reader, task):
         from onebit.service.maintenance.log_reader import TaskLog
 
         yield TaskLog(reader, task)
 
 
-def chosen_learner(chosen: argparse.Namespace) -> tuple[str, dict[str, Any]]:
-    """Return the learner of --learner, by default the one of --rule, and its options."""
-    return chosen.learner or default_rule(chosen), settings(chosen.set)
+def pick_learner(args: argparse.Namespace) -> tuple[str, dict[str, Any]]:
+    """Return the learner named by --learner, by default that of --rule, and its options."""
+    return args.learner or pick_rule(args), parse_settings(args.set)
 
 
 def build_learner(log: Log | TaskLog, name: str, options: Mapping[str, Any], seed: int) -> Learner:
@@ -123,29 +125,29 @@ def build_learner(log: Log | TaskLog, name: str, options: Mapping[str, Any], see
 
 
 @contextmanager
-def open_task_log(chosen: argparse.Namespace) -> Iterator[tuple[LogReader, TaskInfo]]:
+def open_task_log(args: argparse.Namespace) -> Iterator[tuple[LogReader, TaskInfo]]:
     """Open the log of a service and look up the task."""
-    with needing_extra():
+    with require_service_extra():
         from onebit.service.maintenance.log_reader import LogReader
         from onebit.service.store.base import is_address
         from onebit.service.store.errors import as_input_errors
-    if chosen.task is None and not is_address(chosen.folder) and not Path(chosen.folder).exists():
-        raise InputError(f"there is no {chosen.folder}: name a log file, or the folder of a service and a task of it")
-    if chosen.task is None:
+    if args.task is None and not is_address(args.folder) and not Path(args.folder).exists():
+        raise InputError(f"there is no {args.folder}: name a log file, or the folder of a service and one of its tasks")
+    if args.task is None:
         raise InputError(
-            f"TASK is missing: {chosen.folder} is not a file that ends in .vw, .csv, .tsv or .parquet, and the log of a service has tasks"
+            f"TASK is missing: {args.folder} is not a log file (.vw, .csv, .tsv or .parquet), and in the log of a service a task must be named"
         )
-    with LogReader(chosen.folder) as log, as_input_errors(log.name):
-        yield log, log.task(chosen.task)
+    with LogReader(args.folder) as log, as_input_errors(log.name):
+        yield log, log.task(args.task)
 
 
-def is_log_file(chosen: argparse.Namespace) -> bool:
+def is_log_file(args: argparse.Namespace) -> bool:
     """Return True if the log is a file or a folder of files, and not the folder of a service."""
     from onebit.offpolicy.log_files import ENDINGS, is_archive
 
-    path = Path(chosen.folder)
+    path = Path(args.folder)
     if not is_archive(path) and (path.is_dir() or not (path.is_file() or path.name.lower().endswith(ENDINGS))):
         return False
-    if chosen.task is not None:
-        raise InputError(f"TASK is {brief(chosen.task)}, but {chosen.folder} is a file, which has no tasks")
+    if args.task is not None:
+        raise InputError(f"TASK is {brief(args.task)}, but {args.folder} is a file, which has no tasks")
     return True

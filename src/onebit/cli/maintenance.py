@@ -6,8 +6,8 @@ import argparse
 import time
 from pathlib import Path
 
-from onebit.cli.options import add_rule_option, earlier_time
-from onebit.cli.serve import add_setting, needing_extra, setting
+from onebit.cli.options import add_rule_option, parse_past_time
+from onebit.cli.serve import add_setting, read_setting, require_service_extra
 from onebit.cli.terminal import print_json
 
 FAULTS = 1  # exit code of `onebit check` if there are faults
@@ -26,7 +26,7 @@ class Check:
     """
 
     @staticmethod
-    def declare(command: argparse.ArgumentParser) -> None:
+    def add_arguments(command: argparse.ArgumentParser) -> None:
         command.add_argument(
             "folder", metavar="DIR", help="the data folder of `onebit serve`, which may be running, or postgresql://..."
         )
@@ -34,19 +34,21 @@ class Check:
         add_rule_option(command)
 
     @staticmethod
-    def execute(chosen: argparse.Namespace) -> int:
-        with needing_extra():
+    def execute(args: argparse.Namespace) -> int:
+        with require_service_extra():
             from onebit.service.maintenance.check import check
-        report = check(chosen.folder, setting(chosen, "token_file"))
-        if chosen.json:
+        report = check(args.folder, read_setting(args, "token_file"))
+        if args.json:
             print_json(report.to_dict())
         elif report.fine:
-            print(f"{report.folder} is whole: {', '.join(f'{name}: {n}' for name, n in report.counts.items())}")
+            print(
+                f"{report.folder} is intact: {', '.join(f'{name}: {count}' for name, count in report.counts.items())}"
+            )
         else:
             for fault in report.faults:
                 print(f"{fault.where}: {fault.what}")
             if report.more:
-                print(f"and {report.more} more")
+                print(f"and {report.more} more faults")
         return 0 if report.fine else FAULTS
 
 
@@ -62,20 +64,20 @@ class Copy:
     """
 
     @staticmethod
-    def declare(command: argparse.ArgumentParser) -> None:
+    def add_arguments(command: argparse.ArgumentParser) -> None:
         where = "the data folder of `onebit serve`, or the address of a database"
         command.add_argument("source", metavar="FROM", help=where)
         command.add_argument("target", metavar="TO", help=f"{where}, where there is no log yet")
 
     @staticmethod
-    def execute(chosen: argparse.Namespace) -> None:
-        with needing_extra():
+    def execute(args: argparse.Namespace) -> None:
+        with require_service_extra():
             from onebit.service.maintenance.copy import copy
-        counts = copy(chosen.source, chosen.target)
-        if chosen.json:
+        counts = copy(args.source, args.target)
+        if args.json:
             print_json(counts)
         else:
-            print(f"copied and compared, row by row: {', '.join(f'{name}: {n}' for name, n in counts.items())}")
+            print(f"copied and compared, row by row: {', '.join(f'{name}: {count}' for name, count in counts.items())}")
 
 
 class Forget:
@@ -93,7 +95,7 @@ class Forget:
     """
 
     @staticmethod
-    def declare(command: argparse.ArgumentParser) -> None:
+    def add_arguments(command: argparse.ArgumentParser) -> None:
         _add_stopped_log(command)
         which = command.add_mutually_exclusive_group(required=True)
         which.add_argument(
@@ -102,24 +104,24 @@ class Forget:
         which.add_argument(
             "--before",
             metavar="DATE",
-            type=earlier_time,
+            type=parse_past_time,
             help="all decisions made before a time, 2026-01-01 (UTC) or 2026-01-01T12:00+02:00, or longer ago than 90d, 8w or 12h",
         )
         command.add_argument(
-            "--unlearn", action="store_true", help="unlearn them, also where the learner could keep what it learnt"
+            "--unlearn", action="store_true", help="unlearn them even if the learner could keep what it learnt"
         )
 
     @staticmethod
-    def execute(chosen: argparse.Namespace) -> None:
-        with needing_extra():
+    def execute(args: argparse.Namespace) -> None:
+        with require_service_extra():
             from onebit.service.maintenance.forget import ForgetOrder, forget
-        reply = forget(chosen.folder, chosen.task, ForgetOrder(chosen.id, chosen.before, chosen.unlearn))
-        if chosen.json:
+        reply = forget(args.folder, args.task, ForgetOrder(args.id, args.before, args.unlearn))
+        if args.json:
             print_json(reply)
             return
-        learner = f", what was learnt is {reply['learner']}" if reply["forgotten"] else ""
-        print(f"{chosen.task}: decisions forgotten: {reply['forgotten']:,}{learner}")
-        _print_unerased(reply["erased"])
+        learner = f"; what was learnt from them: {reply['learner']}" if reply["forgotten"] else ""
+        print(f"{args.task}: decisions forgotten: {reply['forgotten']:,}{learner}")
+        _warn_if_unerased(reply["erased"])
 
 
 class Archive:
@@ -137,31 +139,35 @@ class Archive:
     """
 
     @staticmethod
-    def declare(command: argparse.ArgumentParser) -> None:
+    def add_arguments(command: argparse.ArgumentParser) -> None:
         _add_stopped_log(command)
         command.add_argument(
-            "--to", metavar="DIR", type=_folder, required=True, help="the folder of the archive, created if missing"
+            "--to",
+            metavar="DIR",
+            type=_parse_folder,
+            required=True,
+            help="the folder of the archive, created if missing",
         )
         command.add_argument(
             "--before",
             metavar="DATE",
-            type=earlier_time,
+            type=parse_past_time,
             help="months that ended before a time, 2026-01-01 (UTC), or longer ago than 90d, 8w or 12h (default: now)",
         )
 
     @staticmethod
-    def execute(chosen: argparse.Namespace) -> None:
-        with needing_extra():
+    def execute(args: argparse.Namespace) -> None:
+        with require_service_extra():
             from onebit.service.maintenance.archive import archive
-        before = time.time() if chosen.before is None else chosen.before
-        reply = archive(chosen.folder, chosen.task, before, chosen.to)
-        if chosen.json:
+        before = time.time() if args.before is None else args.before
+        reply = archive(args.folder, args.task, before, args.to)
+        if args.json:
             print_json(reply)
             return
         for file in reply["files"]:
             print(f"{file['file']}: decisions: {file['decisions']:,}")
-        print(f"{chosen.task}: decisions archived, and no longer in the log: {reply['archived']:,}")
-        _print_unerased(reply["erased"])
+        print(f"{args.task}: decisions archived, and no longer in the log: {reply['archived']:,}")
+        _warn_if_unerased(reply["erased"])
 
 
 def _add_stopped_log(command: argparse.ArgumentParser) -> None:
@@ -174,14 +180,14 @@ def _add_stopped_log(command: argparse.ArgumentParser) -> None:
     add_rule_option(command)
 
 
-def _folder(text: str) -> Path:
+def _parse_folder(text: str) -> Path:
     if not text:  # probably an unset shell variable
         raise argparse.ArgumentTypeError("the name is empty, but must be that of a folder")
     return Path(text)
 
 
-def _print_unerased(is_erased: bool) -> None:
+def _warn_if_unerased(is_erased: bool) -> None:
     if not is_erased:
         print(
-            "the database file could not be rewritten now and may still have them: the next start of the service does it"
+            "the database file could not be rewritten and may still contain them: the next start of the service rewrites it"
         )

@@ -41,23 +41,23 @@ def add_rule_option(command: argparse._ActionsContainer) -> None:
         "--rule",
         dest="own_rules",
         metavar="FILE.py:NAME",
-        type=_own_rule,
+        type=_parse_own_rule,
         action="append",
         default=[],
         help="a rule of your own; runs the file; may be repeated",
     )
 
 
-def _own_rule(text: str) -> Rule:
+def _parse_own_rule(text: str) -> Rule:
     try:
         return add_rule(text)
     except OnebitError as error:  # argparse would replace its message
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def default_rule(chosen: argparse.Namespace, otherwise: str = DEFAULT) -> str:
+def pick_rule(args: argparse.Namespace, otherwise: str = DEFAULT) -> str:
     """Return the default learner: the last rule of --rule, or else `otherwise`."""
-    return str(chosen.own_rules[-1].name) if chosen.own_rules else otherwise
+    return str(args.own_rules[-1].name) if args.own_rules else otherwise
 
 
 def add_set_option(command: argparse.ArgumentParser, meaning: str = "a parameter of the learner") -> None:
@@ -72,9 +72,11 @@ def add_quiet_option(command: argparse.ArgumentParser) -> None:
 
 def add_stream_options(command: argparse.ArgumentParser) -> None:
     """Add the options that describe the rows of a stream: their number, order and preparation."""
-    command.add_argument("--rounds", type=positive, help="rounds of each run (default: 100,000, or the rows of a file)")
     command.add_argument(
-        "--seed", type=whole, default=0, help="seed of the first run; later runs count up from it (default 0)"
+        "--rounds", type=parse_positive, help="rounds of each run (default: 100,000, or the rows of a file)"
+    )
+    command.add_argument(
+        "--seed", type=parse_count, default=0, help="seed of the first run; later runs count up from it (default 0)"
     )
     add_quiet_option(command)
     data = command.add_argument_group("data options")
@@ -87,7 +89,7 @@ def add_stream_options(command: argparse.ArgumentParser) -> None:
     for name, meaning in COLUMN_LISTS.items():
         data.add_argument(f"--{name}", metavar="A,B,...", type=parse_names, default=[], help=meaning)
     data.add_argument(
-        "--classes", metavar="A,B,...", type=class_names, help="the classes of a file (default: those that occur)"
+        "--classes", metavar="A,B,...", type=parse_classes, help="the classes of a file (default: those that occur)"
     )
     data.add_argument("--noise", type=float, default=0.0, help="share of the labels replaced by one drawn uniformly")
     data.add_argument(
@@ -135,19 +137,19 @@ def _count_or_column(text: str) -> int | float | str:
     return int(number) if number.is_integer() else number
 
 
-def read_stream(chosen: argparse.Namespace, data: str) -> Stream:
-    """Open data with the options given.
+def read_stream(args: argparse.Namespace, data: str) -> Stream:
+    """Open a data set or a file as a stream, with the options of the command line.
 
-    If several data sets are given, options for files do not apply to those that onebit knows by name.
+    If the command line names several, options for files do not apply to data sets that onebit knows by name.
     """
-    is_file = data not in names() or not isinstance(chosen.data, list) or len(chosen.data) == 1
+    is_file = data not in names() or not isinstance(args.data, list) or len(args.data) == 1
     options = [*STREAM_OPTIONS, *(FILE_OPTIONS if is_file else ())]
-    if "corrected" in chosen:  # the command has the options of `add_run_options`
+    if "corrected" in args:  # the command has the options of `add_run_options`
         options += ["corrected", *(("candidates", "rewards") if is_file else ())]
-        if not is_file and not isinstance(chosen.candidates, str):
+        if not is_file and not isinstance(args.candidates, str):
             options.append("candidates")
-    with download_bar(chosen.quiet) as report:
-        return stream(data, progress=report, **{name: getattr(chosen, name) for name in options})
+    with download_bar(args.quiet) as report:
+        return stream(data, progress=report, **{name: getattr(args, name) for name in options})
 
 
 def parse_names(text: str | None) -> list[str]:
@@ -155,20 +157,20 @@ def parse_names(text: str | None) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()] if text else []
 
 
-def class_names(text: str) -> list[ClassName] | None:
+def parse_classes(text: str) -> list[ClassName] | None:
     """Parse a comma-separated list of classes, as integers where possible; None if it is empty."""
     return [parse_value(name) for name in parse_names(text)] or None
 
 
-def positive(text: str) -> int:
+def parse_positive(text: str) -> int:
     """Parse an integer of at least 1."""
-    number = whole(text)
+    number = parse_count(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text!r} must be at least 1")
     return number
 
 
-def whole(text: str) -> int:
+def parse_count(text: str) -> int:
     """Parse an integer of at least 0."""
     try:
         number = int(text.replace("_", "").replace(",", ""))
@@ -185,10 +187,12 @@ def whole(text: str) -> int:
     return number
 
 
-def settings(texts: Sequence[str], option: str = "--set", read: Callable[[str], Any] = parse_value) -> dict[str, Any]:
+def parse_settings(
+    texts: Sequence[str], option: str = "--set", read: Callable[[str], Any] = parse_value
+) -> dict[str, Any]:
     """Parse parameters from name=value; values are numbers or other JSON if possible, otherwise text.
 
-    >>> settings(["exploration=.1", "variant=PA-I", "baseline=true", "rate=none"])
+    >>> parse_settings(["exploration=.1", "variant=PA-I", "baseline=true", "rate=none"])
     {'exploration': 0.1, 'variant': 'PA-I', 'baseline': True, 'rate': None}
     """
     parameters: dict[str, Any] = {}
@@ -202,34 +206,34 @@ def settings(texts: Sequence[str], option: str = "--set", read: Callable[[str], 
     return parameters
 
 
-def earlier_time(text: str) -> float:
+def parse_past_time(text: str) -> float:
     """Parse a time in the past as seconds since 1970; without a time zone it is in UTC."""
-    when = _parse_time(text, -1, UTC)
-    if when > time.time():
+    timestamp = _parse_time(text, -1, UTC)
+    if timestamp > time.time():
         raise argparse.ArgumentTypeError(f"{text!r} is in the future, but must be in the past")
-    return when
+    return timestamp
 
 
-def later_time(text: str) -> float:
+def parse_future_time(text: str) -> float:
     """Parse a time in the future as seconds since 1970; without a time zone it is local time."""
-    when = _parse_time(text, 1, None)
-    if when <= time.time():
+    timestamp = _parse_time(text, 1, None)
+    if timestamp <= time.time():
         raise argparse.ArgumentTypeError(f"{text!r} is in the past, but must be in the future")
-    return when
+    return timestamp
 
 
 def _parse_time(text: str, sign: int, zone: tzinfo | None) -> float:
-    """Parse a date or time, or a span from now, which counts backwards if `sign` is -1."""
+    """Parse a date or time, or a span relative to now: before it if `sign` is -1, after it if 1."""
     span = re.fullmatch(r"(\d{1,9})([hdw])", text)
     try:
         if span:
-            when = time.time() + sign * int(span[1]) * SECONDS[span[2]]
+            timestamp = time.time() + sign * int(span[1]) * SECONDS[span[2]]
         else:
             moment = datetime.fromisoformat(text)
-            when = (moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp()
-        datetime.fromtimestamp(when)  # fails for dates outside the calendar
+            timestamp = (moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp()
+        datetime.fromtimestamp(timestamp)  # fails for dates outside the calendar
     except (ValueError, OverflowError, OSError):
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a time: give one such as 2026-01-01, or a span such as 12h, 90d or 8w"
         ) from None
-    return when
+    return timestamp

@@ -1,4 +1,4 @@
-"""Run a paper's tables and figures again: published, measured, verdict.
+"""Reproduce a paper's tables and figures: published and measured numbers, and verdicts.
 
 PAPER is chen2009, zhong2015, arora2020, prompak2017, hoeven2020, or all. Every figure and table uses the data, parameters and number of runs of the paper;
 --quick makes two runs of each, and one for each setting of a grid. An item that takes hours on a laptop runs only if named: arora2020's
@@ -23,10 +23,10 @@ from pathlib import Path
 
 from onebit.cli.experiment import (
     add_experiment_options,
+    pick_folder,
     print_cost,
     print_page,
     report_failures,
-    result_folder,
     run_and_save,
 )
 from onebit.cli.options import add_quiet_option
@@ -39,7 +39,7 @@ from onebit.papers.verdicts import HOW_JUDGED, Reproduction, verdict_table
 UNMEASURED = 3  # exit code if some cells could not be measured
 
 
-def declare(command: argparse.ArgumentParser) -> None:
+def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("papers", metavar="PAPER", nargs="+", help=f"{', '.join(paper_names())}, or all")
     command.add_argument(
         "--item",
@@ -57,43 +57,43 @@ def declare(command: argparse.ArgumentParser) -> None:
         "--no-runs",
         dest="measure",
         action="store_false",
-        help="run nothing: page and verdicts of the runs that are in the folder",
+        help="run nothing: write the page and the verdicts from the runs in the folder",
     )
     command.add_argument("--markdown", metavar="FILE", help="also write the verdicts into a Markdown file")
     add_quiet_option(command)
     add_experiment_options(command)
 
 
-def execute(chosen: argparse.Namespace) -> int:
+def execute(args: argparse.Namespace) -> int:
     """Reproduce the papers, print the verdicts and write the pages."""
-    names = paper_names() if "all" in chosen.papers else list(dict.fromkeys(chosen.papers))
-    for name in dict.fromkeys([*names, *(given for given in chosen.papers if given != "all")]):
-        load_paper(name).choose_items(chosen.item)  # report a wrong name before anything runs
-    options = [*(["--quick"] if chosen.quick else []), *(word for item in chosen.item for word in ("--item", item))]
+    names = paper_names() if "all" in args.papers else list(dict.fromkeys(args.papers))
+    for name in dict.fromkeys([*names, *(paper for paper in args.papers if paper != "all")]):
+        load_paper(name).choose_items(args.item)  # report a wrong name before anything runs
+    options = [*(["--quick"] if args.quick else []), *(word for item in args.item for word in ("--item", item))]
     results: list[Reproduction] = []
 
     def show_results(stopped: Reproduction | None = None) -> None:
-        shown = [*results, *([stopped] if stopped else [])]
-        if chosen.json:
-            print_json([result.to_dict() for result in shown], indent=2)
+        results_so_far = [*results, *([stopped] if stopped else [])]
+        if args.json:
+            print_json([result.to_dict() for result in results_so_far], indent=2)
         elif stopped:
-            show(stopped)
+            print_reproduction(stopped)
 
     for name in names:
-        folder = result_folder(chosen, name) if not chosen.out or len(names) == 1 else Path(chosen.out) / name
-        where = [*(["--on", chosen.on] if chosen.on != "auto" else []), *(["--out", str(folder)] if chosen.out else [])]
+        folder = pick_folder(args, name) if not args.out or len(names) == 1 else Path(args.out) / name
+        where = [*(["--on", args.on] if args.on != "auto" else []), *(["--out", str(folder)] if args.out else [])]
         command = shlex.join(["onebit", "reproduce", name, *options, *where])
 
         def run(name: str = name, folder: Path = folder, command: str = command) -> Reproduction:
-            with download_bar(chosen.quiet) as report, growing_bar(name, chosen.quiet) as (set_total, progress):
+            with download_bar(args.quiet) as report, growing_bar(name, args.quiet) as (set_total, progress):
                 return reproduce(
                     name,
-                    chosen.item,
-                    quick=chosen.quick,
-                    measure=chosen.measure,
+                    args.item,
+                    quick=args.quick,
+                    measure=args.measure,
                     out=folder,
-                    on=chosen.on,
-                    threads=chosen.threads,
+                    on=args.on,
+                    threads=args.threads,
                     progress=progress,
                     began=set_total,
                     heard=report,
@@ -101,14 +101,14 @@ def execute(chosen: argparse.Namespace) -> int:
                 )
 
         result, page = run_and_save(run, folder, show_results)
-        if not chosen.json:
-            show(result)
-            print_page(chosen, page)
+        if not args.json:
+            print_reproduction(result)
+            print_page(args, page)
         results.append(result)
     show_results()
-    if chosen.markdown:
-        command = shlex.join(["onebit", "reproduce", *chosen.papers, *options])  # without --on and --out
-        write_markdown(results, Path(chosen.markdown), command)
+    if args.markdown:
+        command = shlex.join(["onebit", "reproduce", *args.papers, *options])  # without --on and --out
+        write_markdown(results, Path(args.markdown), command)
     return max(map(report_failures, results)) or max(map(report_unmeasured, results))
 
 
@@ -121,7 +121,7 @@ def report_unmeasured(result: Reproduction) -> int:
     return UNMEASURED
 
 
-def show(reproduction: Reproduction) -> None:
+def print_reproduction(reproduction: Reproduction) -> None:
     """Print the verdicts on a paper: the tables of its page, and the reasons below."""
     for sentence in reproduction.describe_gaps():
         print(sentence)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 import textwrap
 
-from onebit.cli.options import add_run_options, add_set_option, default_rule, positive, read_stream, settings
+from onebit.cli.options import add_run_options, add_set_option, parse_positive, parse_settings, pick_rule, read_stream
 from onebit.cli.terminal import print_json, progress_bar
 from onebit.contract.parameters import require_known
 from onebit.data.sources import names
@@ -28,7 +28,7 @@ from onebit.experiments.trials.cost import format_quantity
 from onebit.rules import DEFAULT, is_rule, rule_named
 
 
-def declare(command: argparse.ArgumentParser) -> None:
+def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "rule",
         metavar="RULE",
@@ -37,36 +37,38 @@ def declare(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("data", metavar="DATA", help="a data set or a file")
     add_set_option(command)
-    command.add_argument("--runs", type=positive, default=1, help="number of runs, each with its own seed (default 1)")
-    command.add_argument("--explain", action="store_true", help="let the learner of the first run describe itself")
+    command.add_argument(
+        "--runs", type=parse_positive, default=1, help="number of runs, each with its own seed (default 1)"
+    )
+    command.add_argument("--explain", action="store_true", help="describe the learner of the first run")
     add_run_options(command)
 
 
-def execute(chosen: argparse.Namespace) -> None:
+def execute(args: argparse.Namespace) -> None:
     """Run the learner and print the result; after Ctrl-C, print the finished runs."""
-    chosen.rule = chosen.rule or default_rule(chosen)
-    if chosen.data not in names() and is_rule(chosen.data):
+    args.rule = args.rule or pick_rule(args)
+    if args.data not in names() and is_rule(args.data):
         raise InputError(
-            f"DATA is missing: {brief(chosen.data)} is a learner, and `onebit data` lists what it could learn from"
+            f"DATA is missing: {brief(args.data)} is a learner, and `onebit data` lists what it could learn from"
         )
-    options = settings(chosen.set)
-    require_known(chosen.rule, options, {**rule_named(chosen.rule).parameters, **OPTIONS})
-    stream = read_stream(chosen, chosen.data)
+    options = parse_settings(args.set)
+    require_known(args.rule, options, {**rule_named(args.rule).parameters, **OPTIONS})
+    stream = read_stream(args, args.data)
     try:
-        with progress_bar(f"{chosen.rule} on {chosen.data}", stream.rounds * chosen.runs, chosen.quiet) as progress:
-            result = run(chosen.rule, stream, runs=chosen.runs, seed=chosen.seed, progress=progress, **options)
+        with progress_bar(f"{args.rule} on {args.data}", stream.rounds * args.runs, args.quiet) as progress:
+            result = run(args.rule, stream, runs=args.runs, seed=args.seed, progress=progress, **options)
     except Stopped as stopped:
         if stopped.result is not None:
-            show(stopped.result, stream, chosen)
+            print_result(stopped.result, stream, args)
         raise
-    show(result, stream, chosen)
+    print_result(result, stream, args)
 
 
-def show(result: Result, stream: Stream, chosen: argparse.Namespace) -> None:
+def print_result(result: Result, stream: Stream, args: argparse.Namespace) -> None:
     """Print a result, and with --explain the description of its learner."""
     description = result.learner.describe()
-    if chosen.json:
-        print_json({**result.to_dict(), **({"description": description.to_dict()} if chosen.explain else {})})
+    if args.json:
+        print_json({**result.to_dict(), **({"description": description.to_dict()} if args.explain else {})})
         return
     params = ", ".join(f"{name} {value}" for name, value in result.params.items() if value is not None)
     half = 100 * (result.error_interval.high - result.error)
@@ -83,5 +85,5 @@ def show(result: Result, stream: Stream, chosen: argparse.Namespace) -> None:
     if result.caveat:
         print(f"  but     {result.caveat}")
     print(f"  speed   {format_quantity(result.rounds_per_second)} rounds a second on one core")
-    if chosen.explain:
+    if args.explain:
         print(textwrap.indent(str(description), "  "))

@@ -1,4 +1,4 @@
-"""Serve learners over HTTP: decide, take feedback, and learn, without losing anything.
+"""Serve learners over HTTP: make decisions, take feedback and learn, without losing anything.
 
 The log, snapshots and tokens are kept in the folder --data, or in the database --log. Every option can also be set in the environment,
 as ONEBIT_SERVE_ and its name; the option takes precedence. Examples:
@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from onebit.cli.options import positive, whole
+from onebit.cli.options import parse_count, parse_positive
 from onebit.contract.installation import install_command
 from onebit.errors import InputError, MissingExtraError
 from onebit.service.settings import Option, Settings
@@ -28,7 +28,7 @@ from onebit.service.settings import Option, Settings
 DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
 
-def seconds(text: str) -> float:
+def parse_seconds(text: str) -> float:
     """Parse a positive number of seconds."""
     try:
         number = float(text)
@@ -39,22 +39,22 @@ def seconds(text: str) -> float:
     return number
 
 
-def port(text: str) -> int:
+def parse_port(text: str) -> int:
     """Parse a port number; 0 means any free port."""
-    number = whole(text)
+    number = parse_count(text)
     if number > 65_535:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port: the largest is 65535")
     return number
 
 
-def log_format(text: str) -> str:
+def parse_log_format(text: str) -> str:
     """Parse a log format: json or text."""
     if text not in ("json", "text"):
         raise argparse.ArgumentTypeError(f"{text!r} must be json or text")
     return text
 
 
-def origin(text: str) -> str:
+def parse_origin(text: str) -> str:
     """Parse the origin of a page and return it as browsers send it, without a default port."""
     parts = re.fullmatch(r"(https?)://([a-z0-9.-]+|\[[0-9a-f:.]+\])(:\d{1,5})?/?", text.lower())
     if parts is None:
@@ -65,14 +65,14 @@ def origin(text: str) -> str:
     return f"{scheme}://{host}{'' if port in (None, DEFAULT_PORTS[scheme]) else port}"
 
 
-def database(text: str) -> str:
+def parse_address(text: str) -> str:
     """Parse the address of a PostgreSQL database."""
     if not text.startswith(("postgresql://", "postgres://")):
         raise argparse.ArgumentTypeError(f"{text!r} is not the address of a database, such as postgresql://HOST/NAME")
     return text
 
 
-def absolute_rule(text: str) -> str:
+def parse_rule(text: str) -> str:
     """Parse a rule, and make the path of its file absolute so that other processes find it."""
     path, colon, name = text.rpartition(":")
     return f"{Path(path).resolve()}:{name}" if colon else text
@@ -85,19 +85,19 @@ OPTIONS: dict[str, Option] = {
 # The parsers of settings; all others are whole numbers of at least 1.
 PARSERS: dict[str, Callable[[str], Any]] = {
     "data": Path,
-    "log": database,
+    "log": parse_address,
     "host": str,
-    "port": port,
+    "port": parse_port,
     "token_file": Path,
-    "cors_origin": origin,
-    "request_timeout_s": seconds,
-    "drain_s": seconds,
-    "log_format": log_format,
-    "rule": absolute_rule,
+    "cors_origin": parse_origin,
+    "request_timeout_s": parse_seconds,
+    "drain_s": parse_seconds,
+    "log_format": parse_log_format,
+    "rule": parse_rule,
 }
 
 
-def declare(command: argparse.ArgumentParser) -> None:
+def add_arguments(command: argparse.ArgumentParser) -> None:
     for name, default in DEFAULTS.items():
         add_setting(command, name, "" if default in (None, (), dataclasses.MISSING) else f"; default {default}")
 
@@ -107,10 +107,10 @@ def add_setting(command: argparse.ArgumentParser, name: str, note: str = "") -> 
     option = OPTIONS[name]
     command.add_argument(
         f"--{name.replace('_', '-')}",
-        type=PARSERS.get(name, positive),
+        type=PARSERS.get(name, parse_positive),
         action="append" if _is_list(name) else "store",
         metavar=option.metavar,
-        help=f"{option.help} (or {variable(name)}{note})",
+        help=f"{option.help} (or {environment_variable(name)}{note})",
     )
 
 
@@ -119,26 +119,26 @@ def _is_list(name: str) -> bool:
     return DEFAULTS[name] == ()
 
 
-def variable(name: str) -> str:
+def environment_variable(name: str) -> str:
     """Return the environment variable of a setting."""
     return f"ONEBIT_SERVE_{name.upper()}"
 
 
-def setting(chosen: argparse.Namespace, name: str) -> Any:
+def read_setting(args: argparse.Namespace, name: str) -> Any:
     """Return a setting from its option or the environment; None if it is in neither."""
-    value = getattr(chosen, name)
-    parse = PARSERS.get(name, positive)
-    text = os.environ.get(variable(name))
+    value = getattr(args, name)
+    parse = PARSERS.get(name, parse_positive)
+    text = os.environ.get(environment_variable(name))
     if value is not None or not text:
         return value
     try:
         return [parse(item.strip()) for item in text.split(",")] if _is_list(name) else parse(text)
     except argparse.ArgumentTypeError as error:
-        raise InputError(f"{variable(name)}: {error}") from None
+        raise InputError(f"{environment_variable(name)}: {error}") from None
 
 
 @contextmanager
-def needing_extra() -> Iterator[None]:
+def require_service_extra() -> Iterator[None]:
     """Turn a missing dependency of the service into an error that says what to install."""
     try:
         yield
@@ -150,9 +150,9 @@ def needing_extra() -> Iterator[None]:
         ) from None
 
 
-def execute(chosen: argparse.Namespace) -> int:
+def execute(args: argparse.Namespace) -> int:
     """Run the service until a signal ends the process."""
-    values = {name: setting(chosen, name) for name in OPTIONS}
+    values = {name: read_setting(args, name) for name in OPTIONS}
     if values["log"] is not None:
         if values["data"] is not None:
             raise InputError("give either --data or --log, not both")
@@ -161,6 +161,6 @@ def execute(chosen: argparse.Namespace) -> int:
         raise InputError("--data DIR is missing: the folder of the service (or set ONEBIT_SERVE_DATA)")
     values |= {name: tuple(values[name] or ()) for name in OPTIONS if _is_list(name)}
     settings = Settings(**{name: value for name, value in values.items() if value is not None})
-    with needing_extra():
+    with require_service_extra():
         from onebit.service.http.process import serve
     return serve(settings)

@@ -64,12 +64,12 @@ def print_table(table: Table, hidden: Collection[str] = (), roomy: Collection[st
             grid.add_row(f"[bold]{group}[/]")
         for cells in rows:
             tones = [TONES[cell.tone] if isinstance(cell, Badge) else "default" for cell in cells]
-            texts = [f"[{tones[index]}]{escape(_plain_cell(cells[index]))}[/]" for index in indices]
+            texts = [f"[{tones[index]}]{escape(_format_cell(cells[index]))}[/]" for index in indices]
             grid.add_row(f"{'  ' if group else ''}{texts[0]}", *texts[1:])
     console.print(grid)
 
 
-def _plain_cell(cell: Cell) -> str:
+def _format_cell(cell: Cell) -> str:
     if isinstance(cell, Number):
         return f"{cell.text} {cell.interval.replace(' ', '')}".strip()
     return cell.text if isinstance(cell, Badge) else cell.replace("`", "")
@@ -123,7 +123,7 @@ def _print_progress(task: Task) -> bool:
 
 @contextmanager
 def download_bar(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
-    """Show a progress bar for reading, converting or downloading; it appears with the first report."""
+    """Show a progress bar for reading, converting or downloading; it appears at the first report."""
     from rich.progress import DownloadColumn, TaskID
 
     with _open_bars(quiet, DownloadColumn()) as bars:

@@ -18,8 +18,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from onebit.cli.options import later_time, parse_names
-from onebit.cli.serve import add_setting, needing_extra, setting
+from onebit.cli.options import parse_future_time, parse_names
+from onebit.cli.serve import add_setting, read_setting, require_service_extra
 from onebit.cli.terminal import print_json
 from onebit.errors import InputError, brief
 from onebit.service.settings import TOKENS, Settings
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from onebit.service.tokens import Token, Tokens
 
 
-def declare(command: argparse.ArgumentParser) -> None:
+def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("action", choices=["create", "list", "revoke"], help="what to do")
     command.add_argument("id", metavar="ID", nargs="?", help="the token to revoke, by its id or its text")
     add_setting(command, "data")
@@ -44,68 +44,68 @@ def declare(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--expires",
         metavar="WHEN",
-        type=later_time,
+        type=parse_future_time,
         help="when a new token expires: after 12h, 90d or 8w, or at a local time, 2027-01-01 or 2027-01-01T12:00 "
         "(default: when it is revoked)",
     )
 
 
-def execute(chosen: argparse.Namespace) -> None:
+def execute(args: argparse.Namespace) -> None:
     """Create, list or revoke tokens."""
-    tokens = _tokens(chosen)
-    if chosen.action != "create":
+    tokens = _open_tokens(args)
+    if args.action != "create":
         for option in ("scope", "task", "name", "expires"):
-            if getattr(chosen, option):
-                raise InputError(f"--{option} is for onebit token create")
-    if chosen.action != "revoke" and chosen.id is not None:
-        raise InputError(f"onebit token {chosen.action} takes no ID, but got {brief(chosen.id)}")
-    if chosen.action == "list":
-        if chosen.json:
+            if getattr(args, option):
+                raise InputError(f"--{option} applies only to `onebit token create`")
+    if args.action != "revoke" and args.id is not None:
+        raise InputError(f"onebit token {args.action} takes no ID, but got {brief(args.id)}")
+    if args.action == "list":
+        if args.json:
             print_json([token.model_dump(exclude={"digest"}) for token in tokens.listed()])
         else:
-            _show(tokens.listed())
-    elif chosen.action == "revoke":
-        if chosen.id is None:
+            _print_tokens(tokens.listed())
+    elif args.action == "revoke":
+        if args.id is None:
             raise InputError("ID is missing: the id of the token to revoke; `onebit token list` shows them")
-        print(f"token {tokens.revoke(chosen.id).id} is revoked", file=sys.stderr)
+        print(f"token {tokens.revoke(args.id).id} is revoked", file=sys.stderr)
     else:
-        print(tokens.create(parse_names(chosen.scope), chosen.task, chosen.name, chosen.expires))
-        data = setting(chosen, "data")
+        print(tokens.create(parse_names(args.scope), args.task, args.name, args.expires))
+        data = read_setting(args, "data")
         if data is not None and not (data / "onebit.db").exists():
             print(f"there is no service in {data} yet", file=sys.stderr)
-        print(f"this is the only time that it is shown; {tokens.name} keeps a hash of it", file=sys.stderr)
+        print(f"this is the only time that the token is shown; {tokens.name} keeps only a hash of it", file=sys.stderr)
 
 
-def _tokens(chosen: argparse.Namespace) -> Tokens:
-    data, log, file = (setting(chosen, name) for name in ("data", "log", "token_file"))
+def _open_tokens(args: argparse.Namespace) -> Tokens:
+    data, log, file = (read_setting(args, name) for name in ("data", "log", "token_file"))
     if file is None and data is None and log is None:
         raise InputError(
-            "--data DIR is missing, the folder of the service (or ONEBIT_SERVE_DATA), or --token-file FILE, or --log ADDRESS"
+            "--data DIR is missing: give the folder of the service (or set ONEBIT_SERVE_DATA), --token-file FILE, or --log ADDRESS"
         )
-    with needing_extra():
+    with require_service_extra():
         from onebit.service.store.base import store_at
         from onebit.service.tokens import Tokens
     if log is not None and file is None:
         return store_at(log).tokens(Settings(data=Path(), log=log))
-    if chosen.action != "create" and not (file or data).exists():
-        raise InputError(f"there is no {file or data}, so there are no tokens in it")
+    if args.action != "create" and not (file or data).exists():
+        raise InputError(f"there is no {file or data}, so there are no tokens")
     return Tokens(file or data / TOKENS)
 
 
-def _show(tokens: list[Token]) -> None:
+def _print_tokens(tokens: list[Token]) -> None:
     for token in tokens:
         tasks = "all tasks" if token.tasks is None else ", ".join(token.tasks)
-        revoked = "" if token.revoked is None else f"  revoked {_day(token.revoked)}"
+        revoked = "" if token.revoked is None else f"  revoked {_format_time(token.revoked)}"
         name = "" if token.name is None else f"  {token.name}"
-        about = f"{','.join(token.scopes)}  {tasks}{name}{_end(token.expires)}{revoked}"
-        print(f"{token.id}  {_day(token.created)}  {about}")
+        about = f"{','.join(token.scopes)}  {tasks}{name}{_format_expiry(token.expires)}{revoked}"
+        print(f"{token.id}  {_format_time(token.created)}  {about}")
 
 
-def _end(expires: float | None) -> str:
+def _format_expiry(expires: float | None) -> str:
     if expires is None:
         return ""
-    return f"  {'expired' if expires <= time.time() else 'expires'} {_day(expires)}"
+    return f"  {'expired' if expires <= time.time() else 'expires'} {_format_time(expires)}"
 
 
-def _day(when: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(when))
+def _format_time(timestamp: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(timestamp))

@@ -24,27 +24,27 @@ from onebit.spaces.choose import Form, choose
 FORMS = ((True, 1), (True, 1000), (False, 1))  # dense rows, narrow and wide, and sparse ones
 
 
-def declare(command: argparse.ArgumentParser) -> None:
+def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("rules", metavar="RULE", nargs="*", help="the learners to compile (default: all)")
     add_rule_option(command)
     command.add_argument("--dtype", choices=["float32", "float64"], default="float32", help="precision of the weights")
 
 
-def execute(chosen: argparse.Namespace) -> None:
+def execute(args: argparse.Namespace) -> None:
     """Compile the learners, and print how long it took."""
-    rules = [rule_named(name) for name in chosen.rules] or chosen.own_rules or list(chosen_rules().values())
+    rules = [rule_named(name) for name in args.rules] or args.own_rules or list(chosen_rules().values())
     rows = []
-    for row in compile_all(rules, chosen.dtype, cores()):
+    for row in compile_all(rules, args.dtype, cores()):
         rows.append(row)
-        if not chosen.json:
-            how = "was compiled already" if row["was_compiled"] else f"compiled in {row['seconds']:.1f} s"
+        if not args.json:
+            how = "already compiled" if row["was_compiled"] else f"compiled in {row['seconds']:.1f} s"
             print(f"{row['rule']}, {row['space']}: {how}", flush=True)
-    if chosen.json:
+    if args.json:
         print_json(rows, indent=2)
 
 
 def compile_all(rules: Sequence[Rule], dtype: str, processes: int) -> Iterator[dict[str, object]]:
-    """Compile every rule for all its spaces, several at a time, and yield a report on each in order."""
+    """Compile every rule for all its spaces, several at a time; yield a report on each, in order."""
     helpers = CompilingProcesses()
 
     def compile_pair(pair: tuple[Rule, Any]) -> dict[str, object]:
@@ -62,10 +62,10 @@ def compile_all(rules: Sequence[Rule], dtype: str, processes: int) -> Iterator[d
         }
 
     with ThreadPoolExecutor(processes) as pool, closing(helpers):
-        yield from pool.map(compile_pair, [(rule, space) for rule in rules for space in spaces(rule, dtype)])
+        yield from pool.map(compile_pair, [(rule, space) for rule in rules for space in build_spaces(rule, dtype)])
 
 
-def spaces(rule: Rule, dtype: str) -> list[Any]:
+def build_spaces(rule: Rule, dtype: str) -> list[Any]:
     """Return a small space of every kind that a rule may have without a kernel."""
     params, _ = rule.settle(2, rule.examples[0])
     narrow, wide, sparse = (Form(dense, columns, False, np.dtype(dtype)) for dense, columns in FORMS)

@@ -1,4 +1,4 @@
-"""Request bodies as plain values and as JSON, after checks of what JSON cannot express; the service checks the rest."""
+"""Request bodies as plain values and as JSON; values that JSON cannot express are refused here."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def new_id() -> str:
 
     The order keeps the index of the log compact.
     """
-    chance = int.from_bytes(os.urandom(10))
-    number = (time.time_ns() // 1_000_000) << 80 | chance
+    random_bits = int.from_bytes(os.urandom(10))
+    number = (time.time_ns() // 1_000_000) << 80 | random_bits
     return str(uuid.UUID(int=number & ~(0xF << 76) & ~(0x3 << 62) | 0x7 << 76 | 0x2 << 62))
 
 
@@ -62,7 +62,7 @@ def iterate(X: Any, name: str = "X") -> Iterator[Any]:
         X = np.asarray(X)  # iterating over a frame would give its column names
         X = X if X.ndim else X.item()
     if isinstance(X, str | bytes | Mapping) or not hasattr(X, "__iter__"):
-        raise InputError(f"{name} is {brief(X)}, but must hold several: a matrix or a list")
+        raise InputError(f"{name} is {brief(X)}, but must be a matrix or a list")
     return iter(X)
 
 
@@ -78,7 +78,7 @@ def plain_features(x: Any, name: str = "x") -> list[float] | dict[str, float] | 
         for key in x:
             if not isinstance(key, str):
                 raise InputError(f"{name} has the name {brief(key)}, but names must be strings")
-        return {str(key): _number(value, f"{name}[{key!r}]") for key, value in x.items()}
+        return {str(key): _parse_finite(value, f"{name}[{key!r}]") for key, value in x.items()}
     try:
         numbers = np.asarray(x)
         if numbers.dtype.kind not in "biufO" or numbers.ndim != 1:
@@ -99,7 +99,7 @@ def decision_id(id: str | DecisionReply) -> str:  # noqa: A002
     if isinstance(id, DecisionReply):
         return id.id
     if not isinstance(id, str) or not id:
-        raise InputError(f"id is {brief(id)}, but must be a string that is not empty, or a decision")
+        raise InputError(f"id is {brief(id)}, but must be a non-empty string, or a decision")
     return id
 
 
@@ -124,9 +124,9 @@ def build_decide(
     risk: float | None,
     names: tuple[str, str] = ("x", "among"),
 ) -> Body:
-    """Return the request for one decision; if it has no id, it gets a new one before it is sent.
+    """Return the request for one decision, with a new id if none is given.
 
-    `names` are those of x and of the candidates in error messages.
+    `names` are the names of x and of the candidates in error messages.
     """
     return without_none(
         id=new_id() if id is None else decision_id(id),
@@ -149,25 +149,25 @@ def build_decides(
     is_same = candidates is None or all(isinstance(item, str | int | np.generic) for item in candidates)
     sets = [candidates] * len(rows) if is_same or candidates is None else candidates
     _require_same_length(X=rows, among=sets)
-    for row, (x, name, offered) in enumerate(zip(rows, names, sets, strict=True)):
+    for row, (x, name, candidate_set) in enumerate(zip(rows, names, sets, strict=True)):
         places = (f"X[{row}]", "among" if is_same else f"among[{row}]")
-        yield build_decide(x, name, offered, complete, sure, risk, places)
+        yield build_decide(x, name, candidate_set, complete, sure, risk, places)
 
 
 def build_feedbacks(ids: Any, revise: bool, **columns: Any) -> Iterator[Body]:
-    """Yield the feedback on each decision; a column has a value for each decision, or is None."""
+    """Yield the feedback on each decision; each column has one value per decision, or is None."""
     names = list(iterate(ids, "ids"))
     lists = {name: list(iterate(column, name)) for name, column in columns.items() if column is not None}
     _require_same_length(ids=names, **lists)
     for row, name in enumerate(names):
-        values = {column.removesuffix("s"): items[row] for column, items in lists.items()}  # of rewards, a reward
+        values = {column.removesuffix("s"): items[row] for column, items in lists.items()}  # "rewards" -> "reward"
         yield without_none(id=decision_id(name), revise=revise or None, **values)
 
 
 # --- values ----------------------------------------------------------------------------------------------------------
 
 
-def _number(value: Any, name: str) -> float:
+def _parse_finite(value: Any, name: str) -> float:
     try:
         number = float(value) if not isinstance(value, str) else math.nan
     except (TypeError, ValueError, OverflowError):
@@ -180,11 +180,11 @@ def _number(value: Any, name: str) -> float:
 def _plain_number(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
-    raise TypeError(f"{brief(value)} has no form in JSON")
+    raise TypeError(f"{brief(value)} cannot be represented in JSON")
 
 
 def _require_same_length(**columns: list[Any]) -> None:
-    (first, items), *others = columns.items()
-    for name, column in others:
+    (first, items), *columns_left = columns.items()
+    for name, column in columns_left:
         if len(column) != len(items):
             raise InputError(f"{first} has {len(items)} items, but {name} has {len(column)}")

@@ -1,4 +1,4 @@
-"""The calls to the service: how a reply is read, and whether a request may be sent twice.
+"""The calls to the service: how replies are read, and which requests may be sent twice.
 
 - Queries change nothing. Decisions and feedback carry an id, and the service handles each id once. So these are sent
   again whatever happened to the first attempt.
@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, TypeVar, over
 from onebit.client.bodies import encode_json, split_batches
 from onebit.client.connection import AsyncConnection, BlockingConnection, Connection
 from onebit.client.errors import ServiceError
-from onebit.client.plan import COMPILING_S, LONGEST_WAIT_S, Reply, Send, Steps, attempted, refusal
+from onebit.client.plan import COMPILING_S, LONGEST_WAIT_S, Reply, Request, Steps, build_error, send_repeatedly
 from onebit.contract.validation import checked_count
 from onebit.errors import InputError, brief
 from onebit.service.replies import Readiness, Task
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class operation(Generic[P, T]):  # noqa: N801 - a decorator
-    """A decorator: a method written as steps becomes one that returns their result.
+    """A decorator that turns a method written as steps into one that returns their result.
 
     On an asynchronous client it returns a coroutine of the result.
     """
@@ -72,7 +72,7 @@ ConnectionT = TypeVar("ConnectionT", bound=Connection)
 
 
 class Caller(Generic[ConnectionT]):
-    """Base class of objects with operations, which consist of these calls and run on its connection."""
+    """Base class of clients and task handles: their operations consist of these calls."""
 
     _is_asynchronous: ClassVar[bool] = False
 
@@ -90,9 +90,9 @@ class Caller(Generic[ConnectionT]):
         repeatable: bool = True,
         patience_s: float = 0.0,
     ) -> Steps[T]:
-        """Send a request, and read the reply. It must not be `repeatable` if it must not be carried out twice."""
-        send = Send(method, path, None if body is None else encode_json(body), patience_s=patience_s)
-        reply, _ = yield from attempted(send, self._attempts, repeatable=repeatable)
+        """Send a request and read the reply; `repeatable` means that it may be carried out twice."""
+        request = Request(method, path, None if body is None else encode_json(body), patience_s=patience_s)
+        reply, _ = yield from send_repeatedly(request, self._attempts, repeatable=repeatable)
         return _read_reply(reply, read)
 
     def _post_many(
@@ -108,34 +108,34 @@ class Caller(Generic[ConnectionT]):
         return values
 
     def _ready(self) -> Steps[Readiness]:
-        """Return whether the service accepts requests, without further attempts: "not ready" is a valid answer."""
-        outcome = yield Send("GET", "/readyz")
+        """Return whether the service accepts requests; send once, since "not ready" is a valid answer."""
+        outcome = yield Request("GET", "/readyz")
         if isinstance(outcome, Reply) and outcome.status in (HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE):
             try:
                 return Readiness.read(outcome.json)
             except (ValueError, TypeError, KeyError):
                 pass  # for instance the 503 of a proxy
-        raise refusal(outcome)
+        raise build_error(outcome)
 
     def _create(self, settings: dict[str, Any], *, exist_ok: bool) -> Steps[Task]:
         """Create a task.
 
-        An existing task with these settings is accepted with `exist_ok`, or if an earlier attempt may have created it.
+        A task with these settings that already exists is accepted with `exist_ok`, or if an earlier attempt may have created it.
         """
         path = task_path(settings["name"])
-        send, doubt = Send("POST", "/v1/tasks", encode_json(settings), patience_s=COMPILING_S), exist_ok
+        request, doubt = Request("POST", "/v1/tasks", encode_json(settings), patience_s=COMPILING_S), exist_ok
         for _ in range(self._attempts):
-            reply, repeated = yield from attempted(send, self._attempts)
+            reply, repeated = yield from send_repeatedly(request, self._attempts)
             doubt = doubt or repeated
             if reply.status != HTTPStatus.CONFLICT or not doubt:
                 break
-            current, _ = yield from attempted(Send("GET", path), self._attempts)
+            current, _ = yield from send_repeatedly(Request("GET", path), self._attempts)
             if current.status != HTTPStatus.NOT_FOUND:
                 task = _read_reply(current, Task.read)
                 if has_settings(task, settings):
                     return task
                 break
-            send = replace(send, wait_s=LONGEST_WAIT_S)  # the task is being compiled
+            request = replace(request, wait_s=LONGEST_WAIT_S)  # the task is being compiled
         return _read_reply(reply, Task.read)
 
     def _change(self, path: str, changes: dict[str, Any]) -> Steps[Task]:
@@ -143,8 +143,8 @@ class Caller(Generic[ConnectionT]):
 
         A refusal is accepted if an earlier attempt may have succeeded and the task has these settings.
         """
-        send = Send("PATCH", path, encode_json(changes), patience_s=COMPILING_S)
-        reply, doubt = yield from attempted(send, self._attempts)
+        request = Request("PATCH", path, encode_json(changes), patience_s=COMPILING_S)
+        reply, doubt = yield from send_repeatedly(request, self._attempts)
         if doubt and not reply.good:
             task = yield from self._call("GET", path, Task.read)
             settings = dict(changes)
@@ -157,7 +157,7 @@ class Caller(Generic[ConnectionT]):
         self, path: str, batch: list[bytes], read: Callable[[Any], T], argument: str, start: int
     ) -> Steps[list[T]]:
         """Send one request, or two halves if the service or a proxy finds it too large."""
-        reply, _ = yield from attempted(Send("POST", path, b"[" + b",".join(batch) + b"]"), self._attempts)
+        reply, _ = yield from send_repeatedly(Request("POST", path, b"[" + b",".join(batch) + b"]"), self._attempts)
         if reply.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE and len(batch) > 1:
             half = len(batch) // 2
             first = yield from self._post_batch(path, batch[:half], read, argument, start)
@@ -196,7 +196,7 @@ def has_settings(task: Task, settings: Mapping[str, Any]) -> bool:
 
 def _read_reply(reply: Reply, read: Callable[[Any], T]) -> T:
     if not reply.good:
-        raise refusal(reply)
+        raise build_error(reply)
     try:
         return read(reply.json)
     except (ValueError, TypeError, KeyError, AttributeError):

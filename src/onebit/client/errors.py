@@ -9,7 +9,7 @@ from onebit.errors import NetworkError, OnebitError
 
 
 class ServiceError(OnebitError):
-    """The service refused a request, or did not answer.
+    """The service refused a request, or did not reply.
 
     `status` is the HTTP status, or None if no reply came. `code` is the service's error code ("conflict",
     "not_found", ...), "unreachable" if no reply came, and "unexpected" if the reply was not the service's.

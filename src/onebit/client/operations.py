@@ -169,14 +169,17 @@ class TaskOperations(Caller[ConnectionT]):
 
     @operation
     def decision(self, id: str | DecisionReply) -> Steps[LoggedDecision]:  # noqa: A002
-        """Return a decision in the log, with its feedback if there is any."""
+        """Return one decision in the log, with its feedback if there is any."""
         # An id '..' must not lead to another path.
         name = quote(bodies.decision_id(id), safe="").replace(".", "%2E")
         return self._call("GET", f"{self._path}/decisions/{name}", LoggedDecision.read)
 
     @operation
     def explain(self, id: str | DecisionReply, top: int = 10) -> Steps[ExplanationReply]:  # noqa: A002
-        """Return the `top` features or words that speak for a decision's label, by the current learner."""
+        """Return the `top` features or words that contribute most to a decision's label.
+
+        The explanation is that of the current learner.
+        """
         path = f"{self._path}/explanation?id={quote(bodies.decision_id(id), safe='')}&top={checked_count('top', top)}"
         return self._call("GET", path, ExplanationReply.read)
 
@@ -196,7 +199,7 @@ class TaskOperations(Caller[ConnectionT]):
         """Change the settings that are given; the others stay as they are.
 
         None removes a deadline, `revise_within`, `sure` or `risk`. Removed classes are never played again; what was learnt about
-        them is kept. `sure` replaces `risk`, and the other way round.
+        them is kept. `sure` replaces `risk`, and vice versa.
         """
         added, removed = (
             list(bodies.iterate(names, f"{which}_classes"))
@@ -217,7 +220,7 @@ class TaskOperations(Caller[ConnectionT]):
         exploration_floor: float | None = None,
         seed: int | None = None,
     ) -> Steps[Task]:
-        """Train another learner from the log; it takes over by itself when it is done.
+        """Train another learner from the log; it takes over when the training is done.
 
         `info().training` shows its progress.
         """
@@ -243,7 +246,7 @@ class TaskOperations(Caller[ConnectionT]):
 
     @operation
     def delete(self) -> Steps[Task | QuarantinedTask]:
-        """Delete the task. Its rows stay in the log, and its name is free again."""
+        """Delete the task. Its rows stay in the log, and its name can be used again."""
 
         def read(body: Any) -> Task | QuarantinedTask:
             return Task.read(body) if "classes" in body else QuarantinedTask.read(body)

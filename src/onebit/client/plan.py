@@ -1,6 +1,6 @@
-"""When a request is sent again, and after how long.
+"""The rules for sending a request again: in which cases, and after how long.
 
-Nothing is sent here. A call is a generator that yields what is to be sent and receives the outcome, so that the
+Nothing is sent here. A call is a generator that yields requests and receives the outcomes, so that the
 blocking and the asynchronous client go through the same steps.
 """
 
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Send:
+class Request:
     """A request to send after a pause.
 
     The reply may take `patience_s`, if that is longer than the usual timeout of the client.
@@ -64,71 +64,72 @@ class Reply:
 
 
 @dataclass(frozen=True)
-class Lost:
-    """The outcome without a complete reply. `doubtful`: the service may have acted nevertheless."""
+class NoReply:
+    """A failed attempt without a complete reply; if `doubtful`, the service may have acted nevertheless."""
 
     reason: str
     doubtful: bool
 
 
-Steps = Generator[Send, Reply | Lost, T]
+Steps = Generator[Request, Reply | NoReply, T]
 
 
-def attempted(send: Send, attempts: int, *, repeatable: bool = True) -> Steps[tuple[Reply, bool]]:
-    """Send until there is an answer; return it, and whether an earlier attempt may have succeeded.
+def send_repeatedly(request: Request, attempts: int, *, repeatable: bool = True) -> Steps[tuple[Reply, bool]]:
+    """Send a request until there is a reply; return it, and whether an earlier attempt may have succeeded.
 
     A request that is not `repeatable` is sent again only if it has certainly not been carried out.
     """
     doubt = False
     for attempt in range(1, attempts + 1):
-        outcome = _whole((yield send))
+        outcome = _check_complete((yield request))
         if isinstance(outcome, Reply) and outcome.status not in UNDONE | DOUBTFUL:
             return outcome, doubt
-        doubtful = outcome.doubtful if isinstance(outcome, Lost) else outcome.status in DOUBTFUL
-        wait_s = pause(attempt, outcome)
+        doubtful = outcome.doubtful if isinstance(outcome, NoReply) else outcome.status in DOUBTFUL
+        wait_s = draw_wait(attempt, outcome)
         if attempt == attempts or (doubtful and not repeatable) or wait_s > MOST_PATIENCE_S:
             ending = f" (tried {attempt} times)" if attempt > 1 else ""
-            ending += "; whether it was done is not known" if doubtful and not repeatable else ""
-            raise refusal(outcome, ending)
+            ending += "; it is unknown whether this was done" if doubtful and not repeatable else ""
+            raise build_error(outcome, ending)
         doubt = doubt or doubtful
-        send = replace(send, wait_s=wait_s)
+        request = replace(request, wait_s=wait_s)
     raise AssertionError("there is at least one attempt")
 
 
-def pause(attempt: int, outcome: Reply | Lost) -> float:
-    """Return the seconds until the next attempt.
+def draw_wait(attempt: int, outcome: Reply | NoReply) -> float:
+    """Return how many seconds to wait before the next attempt.
 
     They are drawn uniformly up to a bound that doubles each time, but are no less than the service asks for.
     """
     drawn = random.uniform(0.0, min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0 ** (attempt - 1)))
-    return max(drawn, _seconds(outcome.retry_after)) if isinstance(outcome, Reply) and outcome.retry_after else drawn
+    requested_s = _parse_retry_after(outcome.retry_after) if isinstance(outcome, Reply) and outcome.retry_after else 0.0
+    return max(drawn, requested_s)
 
 
-def refusal(outcome: Reply | Lost, ending: str = "") -> ServiceError:
+def build_error(outcome: Reply | NoReply, ending: str = "") -> ServiceError:
     """Return the error for a failed request, with the message of the service if it has sent one."""
-    if isinstance(outcome, Lost):
+    if isinstance(outcome, NoReply):
         return UnreachableError(f"{outcome.reason}{ending}", status=None, code="unreachable")
     try:
         error = outcome.json["error"]
         message, code, field = error["message"], error["code"], error["field"]
     except (ValueError, TypeError, KeyError):
-        elsewhere = f", to {outcome.location}" if outcome.location else ""
-        message = f"the answer was {_words(outcome.status)}{elsewhere}, and not from the service itself"
+        redirect = f", a redirect to {outcome.location}," if outcome.location else ""
+        message = f"the reply {_describe_status(outcome.status)}{redirect} did not come from the service itself"
         code, field = "unexpected", None
     return ServiceError(f"{message}{ending}", status=outcome.status, code=code, field=field)
 
 
-def _whole(outcome: Reply | Lost) -> Reply | Lost:
-    """Return the outcome, or `Lost` if a good reply is not complete JSON."""
+def _check_complete(outcome: Reply | NoReply) -> Reply | NoReply:
+    """Return the outcome, or `NoReply` if a good reply is not complete JSON."""
     if isinstance(outcome, Reply) and outcome.good:
         try:
             _ = outcome.json
         except ValueError:
-            return Lost("the reply was cut short, or does not come from the service", doubtful=True)
+            return NoReply("the reply was cut short, or does not come from the service", doubtful=True)
     return outcome
 
 
-def _seconds(retry_after: str) -> float:
+def _parse_retry_after(retry_after: str) -> float:
     """Return the seconds of a Retry-After header, which holds a number or a date."""
     try:
         return float(retry_after)
@@ -140,7 +141,7 @@ def _seconds(retry_after: str) -> float:
         return 0.0
 
 
-def _words(status: int) -> str:
+def _describe_status(status: int) -> str:
     try:
         return f"{status} ({HTTPStatus(status).phrase})"
     except ValueError:

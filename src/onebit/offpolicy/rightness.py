@@ -82,7 +82,7 @@ def order(params: Rightness) -> Order:
 RULE = Rule(
     name="rightness",
     paper="this project; Duchi, Hazan, Singer 2011 (AdaGrad)",
-    summary="how likely each label is right, by the likelihood of bandit feedback",
+    summary="How likely each label is right, by the likelihood of bandit feedback",
     record=Rightness,
     decide=decide,
     learn=learn,

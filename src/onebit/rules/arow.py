@@ -58,7 +58,7 @@ def order(params: AROW) -> Order:
 RULE = Rule(
     name="arow",
     paper="Crammer, Kulesza, Dredze 2009",
-    summary="every weight has a confidence (full information)",
+    summary="Every weight has a confidence (full information)",
     record=AROW,
     decide=decide_greedy,
     learn=learn,

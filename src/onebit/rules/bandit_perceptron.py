@@ -83,7 +83,7 @@ def probabilities(params: BanditPerceptron, given: RuleInput, out: Vector) -> No
 RULE = Rule(
     name="bandit-perceptron",
     paper="Beygelzimer et al. 2019; Prompak 2017",
-    summary="guesses when no class says yes; for strongly separable classes",
+    summary="Guesses when no class says yes; for strongly separable classes",
     record=BanditPerceptron,
     decide=decide,
     learn=learn,

@@ -44,7 +44,7 @@ def teach(params: Banditron, given: RuleInput, label: int, step: Vector) -> floa
 RULE = Rule(
     name="banditron",
     paper="Kakade, Shalev-Shwartz, Tewari 2008",
-    summary="the perceptron through importance weighting",
+    summary="The perceptron through importance weighting",
     record=Banditron,
     decide=decide_epsilon_greedy,
     learn=learn,

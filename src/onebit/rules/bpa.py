@@ -42,7 +42,7 @@ def learn(params: BPA, given: RuleInput, choice: Choice, revealed: int, step: Ve
 RULE = Rule(
     name="bpa",
     paper="Zhong and Daucé",
-    summary="a passive-aggressive step on the played class",
+    summary="A passive-aggressive step on the played class",
     record=BPA,
     decide=decide_epsilon_greedy,
     learn=learn,

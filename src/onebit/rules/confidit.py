@@ -141,7 +141,7 @@ def surety(params: Confidit, given: RuleInput, label: int) -> float:
 RULE = Rule(
     name="confidit",
     paper="Crammer, Gentile 2011, 2013",
-    summary="regression of plus and minus one, and upper confidence bounds",
+    summary="Regression of plus and minus one, and upper confidence bounds",
     record=Confidit,
     decide=decide,
     learn=learn,

@@ -328,7 +328,7 @@ def surety(params: ConservativeOVA, given: RuleInput, label: int) -> float:
 RULE = Rule(
     name="conservative-ova",
     paper="Chen et al. 2009",
-    summary="no exploration; every binary learner that the bit determines takes a passive-aggressive step",
+    summary="No exploration; every binary learner that the bit determines takes a passive-aggressive step",
     record=ConservativeOVA,
     decide=decide,
     learn=learn,

@@ -253,7 +253,7 @@ def teach(params: EPABF, given: RuleInput, label: int, step: Vector) -> float:
 RULE = Rule(
     name="epabf",
     paper="Arora and Manwani 2020",
-    summary="exact passive-aggressive steps on all classes at once",
+    summary="Exact passive-aggressive steps on all classes at once",
     record=EPABF,
     decide=decide_epsilon_greedy,
     learn=learn,

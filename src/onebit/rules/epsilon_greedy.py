@@ -99,7 +99,7 @@ def belief(params: EpsilonGreedy, memory: Vector, scores: Matrix) -> Matrix:
 RULE = Rule(
     name="epsilon-greedy",
     paper="folklore; Duchi, Hazan, Singer 2011 (AdaGrad)",
-    summary="the best label of a regression, or any label",
+    summary="The best label of a regression, or any label",
     record=EpsilonGreedy,
     decide=decide_epsilon_greedy,
     learn=learn,

@@ -62,7 +62,7 @@ def learn(params: ExactPA, given: RuleInput, choice: Choice, revealed: int, step
 RULE = Rule(
     name="exact-pa",
     paper="Matsushima et al. 2010",
-    summary="separates the label from all rivals at once; full information",
+    summary="Separates the label from all rivals at once; full information",
     record=ExactPA,
     decide=decide_greedy,
     learn=learn,

@@ -241,7 +241,7 @@ def teach(params: Gaptron, given: RuleInput, label: int, step: Vector) -> float:
 RULE = Rule(
     name="gaptron",
     paper="van der Hoeven 2020",
-    summary="explores as much as the surrogate gap pays for",
+    summary="Explores as much as the surrogate gap pays for",
     record=Gaptron,
     decide=decide,
     learn=learn,

@@ -57,7 +57,7 @@ def probabilities(params: LinUCB, given: RuleInput, out: Vector) -> None:
 RULE = Rule(
     name="linucb",
     paper="Li, Chu, Langford, Schapire 2010",
-    summary="ridge regression and the benefit of the doubt",
+    summary="Ridge regression and the benefit of the doubt",
     record=LinUCB,
     decide=decide,
     probabilities=probabilities,

@@ -124,7 +124,7 @@ def order(params: Newtron) -> Order:
 RULE = Rule(
     name="newtron",
     paper="Hazan, Kale 2011",
-    summary="online Newton steps for the logistic loss",
+    summary="Online Newton steps for the logistic loss",
     record=Newtron,
     decide=decide,
     learn=learn,

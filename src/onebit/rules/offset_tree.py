@@ -241,7 +241,7 @@ def contrast(params: OffsetTree, memory: Vector, label: int, rival: int) -> Cont
 RULE = Rule(
     name="offset-tree",
     paper="Beygelzimer and Langford 2009",
-    summary="a tournament of binary learners, trained along the played path",
+    summary="A tournament of binary learners, trained along the played path",
     record=OffsetTree,
     decide=decide,
     learn=learn,

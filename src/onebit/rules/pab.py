@@ -48,7 +48,7 @@ def learn(params: PAB, given: RuleInput, choice: Choice, revealed: int, step: Ve
 RULE = Rule(
     name="pab",
     paper="Zhong, Daucé, Ralaivola 2015",
-    summary="the passive-aggressive step through importance weighting",
+    summary="The passive-aggressive step through importance weighting",
     record=PAB,
     decide=decide_epsilon_greedy,
     learn=learn,

@@ -43,7 +43,7 @@ def learn(params: PassiveAggressive, given: RuleInput, choice: Choice, revealed:
 RULE = Rule(
     name="passive-aggressive",
     paper="Crammer et al. 2006",
-    summary="separates the label from its best rival; full information",
+    summary="Separates the label from its best rival; full information",
     record=PassiveAggressive,
     decide=decide_greedy,
     learn=learn,

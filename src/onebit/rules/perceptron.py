@@ -33,7 +33,7 @@ def learn(params: Perceptron, given: RuleInput, choice: Choice, revealed: int, s
 RULE = Rule(
     name="perceptron",
     paper="Rosenblatt 1958, Kesler's construction",
-    summary="moves two classes on each mistake; full information",
+    summary="Moves two classes on each mistake; full information",
     record=Perceptron,
     decide=decide_greedy,
     learn=learn,

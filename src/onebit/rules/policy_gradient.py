@@ -118,7 +118,7 @@ def surety(params: PolicyGradient, given: RuleInput, label: int) -> float:
 RULE = Rule(
     name="policy-gradient",
     paper="Williams 1992; Daucé, Proix, Ralaivola 2013, 2015",
-    summary="a softmax moved along the gradient of being right",
+    summary="A softmax moved along the gradient of being right",
     record=PolicyGradient,
     decide=decide,
     learn=learn,

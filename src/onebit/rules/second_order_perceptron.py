@@ -57,7 +57,7 @@ def order(params: SecondOrderPerceptron) -> Order:
 RULE = Rule(
     name="second-order-perceptron",
     paper="Cesa-Bianchi, Conconi, Gentile 2005",
-    summary="the perceptron in whitened coordinates (full information)",
+    summary="The perceptron in whitened coordinates (full information)",
     record=SecondOrderPerceptron,
     decide=decide_greedy,
     learn=learn,

@@ -75,7 +75,7 @@ def order(params: SOBA) -> Order:
 RULE = Rule(
     name="soba",
     paper="Beygelzimer, Orabona, Zhang 2017",
-    summary="a second-order perceptron that learns from right answers",
+    summary="A second-order perceptron that learns from right answers",
     record=SOBA,
     decide=decide_epsilon_greedy,
     learn=learn,

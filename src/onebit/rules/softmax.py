@@ -48,7 +48,7 @@ def probabilities(params: Softmax, given: RuleInput, out: Vector) -> None:
 RULE = Rule(
     name="softmax",
     paper="Boltzmann exploration",
-    summary="ridge regression, and labels drawn by their scores",
+    summary="Ridge regression, and labels drawn by their scores",
     record=Softmax,
     decide=decide,
     probabilities=probabilities,

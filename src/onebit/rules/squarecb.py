@@ -70,7 +70,7 @@ def probabilities(params: SquareCB, given: RuleInput, out: Vector) -> None:
 RULE = Rule(
     name="squarecb",
     paper="Abe, Long 1999; Foster, Rakhlin 2020",
-    summary="ridge regression, exploring in inverse proportion to the gap",
+    summary="Ridge regression, exploring in inverse proportion to the gap",
     record=SquareCB,
     decide=decide,
     probabilities=probabilities,

@@ -61,7 +61,7 @@ def probabilities(params: Thompson, given: RuleInput, out: Vector) -> None:
 RULE = Rule(
     name="thompson",
     paper="Thompson 1933; Agrawal, Goyal 2013",
-    summary="ridge regression, and the best of a random draw",
+    summary="Ridge regression, and the best of a random draw",
     record=Thompson,
     decide=decide,
     probabilities=probabilities,

@@ -7,16 +7,16 @@ from typing import NamedTuple
 
 from onebit.errors import OnebitError, nearest, truncate
 
-MOST_IN_SENTENCE = 600  # characters
-KEPT = 150  # characters kept at each end of a longer message
+MAX_MESSAGE_LENGTH = 600  # characters
+KEPT_LENGTH = 150  # characters kept at each end of a longer message
 
 UNKNOWN = "it is unknown whether this was done: send it again with the same id"
 
 
 class RequestError(OnebitError):
-    """The request cannot be read.
+    """The request cannot be parsed.
 
-    This is the base of all errors of requests. `field` names the invalid part of the body, if there is one.
+    This is the base class of all errors of requests. `field` names the invalid part of the body, if there is one.
     """
 
     status = 400
@@ -24,10 +24,10 @@ class RequestError(OnebitError):
     retry_after_s: int | None = None  # after how long the same request may be sent again
 
     def __init__(self, message: str, field: str | None = None) -> None:
-        # A message quotes the request, which may be large. Its beginning says where the error is, and its end what
-        # would be right.
-        long = len(message) > MOST_IN_SENTENCE
-        self.message = f"{message[:KEPT]} ... {message[-KEPT:]}" if long else message
+        # A message quotes the request, which may be large. Its beginning says where the error is, and its end what is
+        # expected.
+        is_long = len(message) > MAX_MESSAGE_LENGTH
+        self.message = f"{message[:KEPT_LENGTH]} ... {message[-KEPT_LENGTH:]}" if is_long else message
         self.field = None if field is None else truncate(field)
         super().__init__(self.message)
 
@@ -85,7 +85,7 @@ class ConflictError(RequestError):
 
 
 class GoneError(RequestError):
-    """The decision was forgotten, and its id is not used again."""
+    """The decision was forgotten, and its id cannot be used again."""
 
     status, code = 410, "gone"
 
@@ -97,7 +97,7 @@ class TooLargeError(RequestError):
 
 
 class InvalidError(RequestError):
-    """The request can be read, but is not valid here."""
+    """The request is well-formed, but not valid."""
 
     status, code = 422, "invalid"
 
@@ -125,7 +125,7 @@ class TaskQuarantinedError(UnavailableError):
 
 
 class UnfinishedError(RequestError):
-    """It is unknown whether the request was carried out, or it is still being carried out."""
+    """It is unknown whether the request was carried out; it may still be in progress."""
 
     status, code = 504, "unfinished"
 
@@ -137,7 +137,7 @@ class InternalError(RequestError):
 
 
 class ReadinessWarning(NamedTuple):
-    """A problem that does not stop the service but that operators must know of.
+    """A problem that operators must know of, although the service goes on.
 
     `/readyz` lists it to callers that may see the task.
     """

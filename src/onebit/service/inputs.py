@@ -26,7 +26,7 @@ _STORED = np.dtype("<f8")
 _DOUBLE = np.dtype(np.float64)
 _CLASS = np.dtype("<u4")
 _NUMBERS = frozenset((float, int))
-_WANTED = {"dict": "an object of feature name and number", "text": "a text"}
+_WANTED = {"dict": "an object of feature name and number", "text": "a string"}
 
 
 class ParsedX(NamedTuple):
@@ -72,7 +72,7 @@ class Inputs:
             if not isinstance(x, str):
                 raise InvalidError(f"{field}: expected {_WANTED[self.kind]}, got {_describe(x)}", field)
             if not is_storable(x):
-                raise InvalidError(f"{field}: expected a text of Unicode characters without NUL", field)
+                raise InvalidError(f"{field}: expected a string of Unicode characters without NUL", field)
             stored = x.encode()
             _refuse_bytes(stored, field, most)
             # A word takes at least two bytes, with its separator. Words are counted as a learner splits them.
@@ -179,5 +179,5 @@ def _refuse_bytes(stored: bytes, field: str, most: int) -> None:
 
 def _describe(x: object) -> str:
     """Describe x in terms of JSON, or by its value if it has no JSON type."""
-    names = {list: "a list", str: "a text", dict: "an object"}
+    names = {list: "a list", str: "a string", dict: "an object"}
     return next((name for kind, name in names.items() if isinstance(x, kind)), brief(x))

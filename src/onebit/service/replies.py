@@ -1,4 +1,4 @@
-"""The replies of the service: it builds and documents them with these classes, and the client reads them.
+"""The replies of the service: it builds and documents them with these classes; the client reads them.
 
 A client ignores fields that a newer service adds; a missing field is an error. JSON's null is None here.
 """
@@ -56,7 +56,7 @@ def _inner_reader(hint: Any) -> Callable[[Any], Any] | None:
 
 @dataclass(frozen=True)
 class DecisionReply(Value):
-    """A decision.
+    """A decision on one x.
 
     `version` is the generation of the learner, a dot, and the number of feedbacks it had learnt. `among` are the classes that could be played, null if all
     could. `confidence` is the probability that the label is right, null before there was any feedback; `unsure` says that it is below the required one.
@@ -89,7 +89,7 @@ class FeedbackReply(Value):
 class ForgetReply(Value):
     """How many decisions were forgotten, and whether the learner kept or unlearnt them.
 
-    `erased` says whether nothing of them is left where the log is kept.
+    `erased` says whether they are completely erased from the storage of the log.
     """
 
     forgotten: int
@@ -248,7 +248,7 @@ class Exploration(Value):
 
 @dataclass(frozen=True)
 class Curve(Value):
-    """The error and the mean reward after given numbers of feedbacks; `recent` is since the point before."""
+    """The error and mean reward by number of feedbacks; `recent` is the error since the previous point."""
 
     feedback: list[int]
     error: list[float]
@@ -354,7 +354,7 @@ class Stats(Value):
 class Version(Value):
     """The versions and the CPU that the service runs on.
 
-    States are bit for bit the same if all of these are the same.
+    If all of these agree, learners are bit for bit the same.
     """
 
     version: str

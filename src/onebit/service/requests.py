@@ -30,7 +30,7 @@ MAX_FORGET_IDS = 10_000  # in one request
 
 
 class Strict(BaseModel):
-    """A body without unknown fields, in which a text is not accepted as a number."""
+    """Base class of bodies: unknown fields are refused, and a string is not accepted as a number."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -50,7 +50,7 @@ class DictFeatures(Strict):
 
 
 class TextFeatures(Strict):
-    """x is a text, read as the set of its words, which are hashed into 2^hash_bits columns."""
+    """x is a string, read as the set of its words, which are hashed into 2^hash_bits columns."""
 
     kind: Literal["text"]
     hash_bits: Annotated[int, Field(ge=1, le=26)] = 18
@@ -60,7 +60,7 @@ Features = Annotated[NumbersFeatures | DictFeatures | TextFeatures, Field(discri
 
 
 class Image(Strict):
-    """x is an image, row by row; `lowest` is white and `highest` black."""
+    """x is an image, row by row; the value `lowest` is white and `highest` is black."""
 
     kind: Literal["image"]
     width: Annotated[int, Field(ge=1, le=1000)]
@@ -112,7 +112,7 @@ class Change(Strict):
 
 
 class DecideRequest(Strict):
-    """One x to decide on. The same id again gives the same answer; by default an id is generated.
+    """One x to decide on. The same id always gives the same answer; by default an id is generated.
 
     `among` lists the candidates, and `complete` says that the right class is one of them. A decision is sure if its confidence is at least `sure`,
     or if it is among decisions of which at most the share `risk` is wrong; the defaults are those of the task.

@@ -138,7 +138,7 @@ def test_a_start_that_takes_long_is_not_waited_for(
         said = starting.communicate(timeout=PATIENCE_S)[1]
         assert time.monotonic() - began < SOON_S
     assert starting.returncode == 0
-    assert "ended before it was ready" in said
+    assert "stopped before it was ready" in said
     assert "Traceback" not in said
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from onebit.cli.serve import origin
+from onebit.cli.serve import parse_origin
 from tests.service.site import NEW, Site, error_in, site_in
 
 READ = [
@@ -118,10 +118,10 @@ def test_without_tokens_the_named_site_may_and_others_may_not(tmp_path: Path) ->
 
 
 def test_origins_are_as_browsers_send_them() -> None:
-    assert origin("https://App.example.org/") == "https://app.example.org"
-    assert origin("https://app.example.org:443") == "https://app.example.org"
-    assert origin("http://localhost:3000") == "http://localhost:3000"
-    assert origin("http://[::1]:3000") == "http://[::1]:3000"
+    assert parse_origin("https://App.example.org/") == "https://app.example.org"
+    assert parse_origin("https://app.example.org:443") == "https://app.example.org"
+    assert parse_origin("http://localhost:3000") == "http://localhost:3000"
+    assert parse_origin("http://[::1]:3000") == "http://[::1]:3000"
 
 
 @pytest.mark.parametrize(
@@ -141,4 +141,4 @@ def test_origins_are_as_browsers_send_them() -> None:
 )
 def test_what_is_no_origin_is_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="is not the origin of a page"):
-        origin(text)
+        parse_origin(text)

@@ -19,7 +19,7 @@ import httpx
 import pytest
 
 from onebit.cli import main
-from onebit.cli.serve import OPTIONS, variable
+from onebit.cli.serve import OPTIONS, environment_variable
 from onebit.contract.installation import install_command
 from onebit.service.settings import Settings
 from onebit.service.tokens import Tokens
@@ -295,7 +295,7 @@ def test_tokens_are_heard_of_while_it_runs(tmp_path: Path) -> None:
 def test_every_setting_is_an_option_and_a_variable() -> None:
     assert set(OPTIONS) == {field.name for field in fields(Settings)}
     for name in OPTIONS:
-        assert variable(name) == f"ONEBIT_SERVE_{name.upper()}"
+        assert environment_variable(name) == f"ONEBIT_SERVE_{name.upper()}"
 
 
 @pytest.mark.parametrize(
@@ -315,7 +315,7 @@ def test_every_setting_is_an_option_and_a_variable() -> None:
         (["--data", ".", "--host", "0.0.0.0"], {}, "there are no tokens"),
         (["--data", ".", "--host", "::"], {}, "there are no tokens"),
         (["--data", "."], {"HOST": "0.0.0.0"}, "there are no tokens"),
-        (["--data", ".", "--host", "no.such.name.invalid"], {}, "is not the name or the address of a machine"),
+        (["--data", ".", "--host", "no.such.name.invalid"], {}, "is not a known host name or address"),
         (["--data", "file"], {}, "file"),
     ],
 )
@@ -330,7 +330,7 @@ def test_what_it_does_not_start_with(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("")
     for option in OPTIONS:
-        monkeypatch.delenv(variable(option), raising=False)
+        monkeypatch.delenv(environment_variable(option), raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(f"ONEBIT_SERVE_{name}", value)
     monkeypatch.setenv("ONEBIT_SERVE_PORT", environment.get("PORT", "0"))

@@ -1,4 +1,4 @@
-"""The context of a request, and its authentication."""
+"""The state of a request while it is answered, and its authentication."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from onebit.service.tokens import Principal, Tokens
 
 COOKIE = "onebit_token"
 LARGE_AT_ONCE = 2  # large requests, or requests with large replies, of one token at a time
-SAFE = frozenset({"GET", "HEAD"})
+SAFE_METHODS = frozenset({"GET", "HEAD"})
 
 
 @dataclass(slots=True, eq=False)
@@ -34,7 +34,7 @@ class RequestContext:
     is_large: bool = False
 
     async def reserve_large(self) -> None:
-        """Wait until this request, or its reply, may be large: a token has few such requests at a time."""
+        """Wait until this request or its reply may be large: only few of a token's may be at a time."""
         if not self.is_large and self.large_requests is not None:
             await self.large_requests.acquire()
             self.is_large = True
@@ -71,7 +71,7 @@ class Access:
     def authenticate(self, scope: Scope) -> None:
         """Set the principal of a request.
 
-        Raise an error without a valid token, or if the request comes from a page of another site.
+        Raise an error if there is no valid token, or if the request comes from a page of another site.
         """
         context: RequestContext = scope["onebit"]
         headers = Headers(scope=scope)
@@ -90,7 +90,7 @@ class Access:
             )
         # Against CSRF: the browser of a logged-in user sends the cookie, whichever page makes the request.
         is_exposed = by_cookie or (principal.id is None and origin not in self._origins)
-        if is_exposed and scope["method"] not in SAFE and origin and origin.partition("://")[2] != host:
+        if is_exposed and scope["method"] not in SAFE_METHODS and origin and origin.partition("://")[2] != host:
             raise ForbiddenError("the request comes from a page of another site")
         context.principal = principal
         context.large_requests = self._large_requests.get(principal.id)

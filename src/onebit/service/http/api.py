@@ -1,4 +1,4 @@
-"""The endpoints: what HTTP adds to the service."""
+"""The endpoints of the HTTP interface, which call the service and build the replies."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from onebit.service.core.history import WINDOW
 from onebit.service.errors import ForbiddenError
 from onebit.service.http.access import COOKIE, get_context, get_principal
 from onebit.service.http.metrics import Metrics, build_info
-from onebit.service.http.responses import STRICT, Reply, build_empty_reply, build_json_reply, encode_in_pieces
+from onebit.service.http.responses import STRICT_HEADERS, Reply, build_empty_reply, build_json_reply, encode_in_pieces
 from onebit.service.maintenance.forget import ForgetOrder
 from onebit.service.tokens import SCOPES
 
 if TYPE_CHECKING:
     from onebit.service.service import Service
 
-MOST_SHOWN = 1000  # decisions, or parts of an explanation, in one reply
+MAX_LISTED = 1000  # decisions, or parts of an explanation, in one reply
 TASKS_AT_ONCE = 10  # encoded before others get a turn
 CLASSES_AT_ONCE = 1000
 DECISIONS_AT_ONCE = 50
-MOST_SMALL = 5_000  # most values of decisions in a reply that does not count as large
+SMALL_REPLY_VALUES = 5_000  # most values of decisions in a reply that does not count as large
 NUMBERS_AT_ONCE = 50_000
-LARGEST = 2**63 - 1
+MAX_INTEGER = 2**63 - 1
 COOKIE_S = 180 * 86_400  # how long a browser keeps a token, unless it expires or is revoked before
 
 
-# --- replies that only the OpenAPI document names: `onebit.service.replies` has those that the Python client reads ---
+# --- replies that only the OpenAPI document uses; `onebit.service.replies` has those that the Python client reads ---
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Health:
-    """The state of the process, which is ok if it answers at all."""
+    """The state of the process: it is ok if it answers at all."""
 
     status: Literal["ok"]
 
@@ -121,7 +121,7 @@ class Learners:
 
 
 class Api:
-    """The endpoints of the routes."""
+    """The endpoints of the HTTP interface, one method per operation."""
 
     def __init__(self, openapi: Callable[[], dict[str, Any]], service: Service, metrics: Metrics) -> None:
         self._openapi = openapi
@@ -133,18 +133,20 @@ class Api:
         return Health("ok")
 
     async def readyz(self, request: Request) -> Response:
-        """Return whether decisions and feedback are accepted; if not, why; quarantined tasks and warnings."""
+        """Return whether decisions and feedback are accepted, or why not; list quarantined tasks and warnings."""
         await self._service.inquiry.probe()
         state = self._service.readiness(get_principal(request).sees)
         return build_json_reply(state, 200 if state["ready"] else 503)
 
     async def version(self) -> object:
-        """Return the versions and the CPU in use; if they agree, services learn the same, bit for bit."""
+        """Return the versions and the CPU in use; services with equal ones learn the same, bit for bit."""
         return build_info()
 
     async def metrics(self) -> Response:
-        """Return metrics in the format of Prometheus."""
-        return Reply(self._metrics.text(), 200, {**STRICT, "cache-control": "no-store"}, CONTENT_TYPE_LATEST)
+        """Return the metrics in the text format of Prometheus."""
+        return Reply(
+            self._metrics.format_text(), 200, {**STRICT_HEADERS, "cache-control": "no-store"}, CONTENT_TYPE_LATEST
+        )
 
     async def openapi(self) -> object:
         """Return the OpenAPI document of this interface."""
@@ -155,8 +157,8 @@ class Api:
         token, principal = get_context(request).token, get_principal(request)
         if token is None or principal.id is None:  # a service without tokens needs no cookie
             return build_empty_reply()
-        left_s = COOKIE_S if principal.expires is None else max(1, int(principal.expires - time.time()))
-        return _with_cookie(request, token, min(COOKIE_S, left_s))
+        remaining_s = COOKIE_S if principal.expires is None else max(1, int(principal.expires - time.time()))
+        return _build_cookie_reply(request, token, min(COOKIE_S, remaining_s))
 
     async def session(self, request: Request) -> Session:
         """Return what the token may do."""
@@ -169,13 +171,13 @@ class Api:
 
     async def log_out(self, request: Request) -> Response:
         """Remove the token's cookie from the browser."""
-        return _with_cookie(request, "", 0)
+        return _build_cookie_reply(request, "", 0)
 
     async def learners(self) -> Learners:
         """Return the learners that a task can have, and their parameters."""
         rules = chosen_rules().values()
         return Learners(
-            [_describe(rule) for rule in rules if callable(rule.full_information) or not rule.full_information]
+            [_describe_learner(rule) for rule in rules if callable(rule.full_information) or not rule.full_information]
         )
 
     async def create(self, request: Request, body: requests.NewTask) -> Response:
@@ -205,7 +207,7 @@ class Api:
         return await self._service.change(task, body, get_principal(request).id)
 
     async def delete(self, request: Request, task: requests.TaskName) -> object:
-        """Delete a task: its rows stay in the log, and its name is free again."""
+        """Delete a task: its rows stay in the log, and its name can be used again."""
         return await self._service.delete(task, get_principal(request).id)
 
     async def decide(
@@ -258,31 +260,31 @@ class Api:
         self,
         request: Request,
         task: requests.TaskName,
-        limit: Annotated[int, Field(ge=1, le=MOST_SHOWN)] = 50,
-        before: Annotated[int, Field(ge=0, le=LARGEST)] | None = None,
+        limit: Annotated[int, Field(ge=1, le=MAX_LISTED)] = 50,
+        before: Annotated[int, Field(ge=0, le=MAX_INTEGER)] | None = None,
     ) -> object:
-        """Return the newest decisions of a task, newest first; `before` is the seq of the last one seen."""
-        await self._reserve(request, task, limit)
+        """Return the newest decisions of a task, newest first; with `before`, only those before this `seq`."""
+        await self._reserve_if_large(request, task, limit)
         decisions = [await self._encode_long_x(row) for row in await self._service.decisions(task, limit, before)]
         return {"decisions": await encode_in_pieces(decisions, self._service.heavy_work, DECISIONS_AT_ONCE)}
 
     async def decision(self, request: Request, task: requests.TaskName, id: str) -> object:  # noqa: A002 - its name in JSON
-        """Return a decision in the log."""
-        await self._reserve(request, task)
+        """Return one decision in the log."""
+        await self._reserve_if_large(request, task)
         return await self._encode_long_x(await self._service.decision(task, id))
 
     async def explanation(
         self,
         task: requests.TaskName,
         id: requests.DecisionId,  # noqa: A002
-        top: Annotated[int, Field(ge=1, le=MOST_SHOWN)] = 10,
+        top: Annotated[int, Field(ge=1, le=MAX_LISTED)] = 10,
     ) -> object:
-        """Return the features or words that speak for a decision's label, according to the current learner."""
+        """Return the features or words that contribute most to a decision's label, for the current learner."""
         return await self._service.explain(task, id, top)
 
-    async def _reserve(self, request: Request, task: str, decisions: int = 1) -> None:
-        """Wait for a turn if a reply with `decisions` decisions of a task may be large."""
-        if decisions * self._service.decision_values(task) > MOST_SMALL:
+    async def _reserve_if_large(self, request: Request, task: str, decisions: int = 1) -> None:
+        """Wait for the token's other large requests if a reply with this many decisions may be large."""
+        if decisions * self._service.decision_values(task) > SMALL_REPLY_VALUES:
             await get_context(request).reserve_large()
 
     async def _encode_long_x(self, decision: dict[str, Any]) -> dict[str, Any]:
@@ -291,12 +293,12 @@ class Api:
             decision["x"] = await encode_in_pieces(decision["x"], self._service.heavy_work, NUMBERS_AT_ONCE)
         return decision
 
-    async def item(self, task: requests.TaskName, number: Annotated[int, Field(ge=0, le=LARGEST)]) -> object:
-        """Return an item of the task's demo data."""
+    async def item(self, task: requests.TaskName, number: Annotated[int, Field(ge=0, le=MAX_INTEGER)]) -> object:
+        """Return an item of a task's demo data."""
         return await self._service.item(task, number)
 
 
-def _describe(rule: Rule) -> LearnerKind:
+def _describe_learner(rule: Rule) -> LearnerKind:
     parameters = [
         LearnerParameter(name, rule.defaults[name], parameter.range, parameter.meaning)
         for name, parameter in rule.parameters.items()
@@ -304,7 +306,7 @@ def _describe(rule: Rule) -> LearnerKind:
     return LearnerKind(rule.name, rule.summary, parameters)
 
 
-def _with_cookie(request: Request, token: str, seconds: int) -> Response:
+def _build_cookie_reply(request: Request, token: str, seconds: int) -> Response:
     """Return an empty reply that sets the token's cookie for some seconds."""
     # Behind a proxy, trust its header: somebody who forges it harms only their own cookie.
     is_secure = "https" in (request.scope["scheme"], request.headers.get("x-forwarded-proto", ""))

@@ -88,7 +88,7 @@ class App:
             self.connections.note_answer(tuple(scope.get("client") or ()))
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on to its route, or reply with an error; measure the time."""
+        """Pass a request on to its route, or reply with an error; measure the duration."""
         context = RequestContext(scope["method"])
         # The server itself omits the body of a reply to HEAD.
         scope = {**scope, "onebit": context, "method": "GET" if scope["method"] == "HEAD" else scope["method"]}
@@ -104,8 +104,8 @@ class App:
             if context.status:  # the reply has been started, and cannot be replaced
                 raise
             wants_page = "text/html" in Headers(scope=scope).get("accept", "")  # a browser that opens an address
-            is_unknown = isinstance(error, UnauthorizedError)
-            response = self._pages.login() if is_unknown and wants_page else _reply_to_error(error, context)
+            lacks_token = isinstance(error, UnauthorizedError)
+            response = self._pages.build_login_page() if lacks_token and wants_page else _reply_to_error(error, context)
             context.status = response.status_code
             await response(scope, receive, send)
         finally:
@@ -119,8 +119,8 @@ async def _refuse_path(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def _reply_to_error(error: BaseException, context: RequestContext) -> Response:
-    if isinstance(error, asyncio.CancelledError):  # the time for pending requests at shutdown is over
-        return build_error_reply(UnfinishedError(f"the service ended, and {UNKNOWN}"))
+    if isinstance(error, asyncio.CancelledError):  # shutdown waits no longer for pending requests
+        return build_error_reply(UnfinishedError(f"the service stopped; {UNKNOWN}"))
     if isinstance(error, UnknownTaskError) and context.principal is not None:
         return build_error_reply(error.with_suggestion(context.principal.sees))
     if isinstance(error, RequestError):
@@ -128,7 +128,7 @@ def _reply_to_error(error: BaseException, context: RequestContext) -> Response:
     if isinstance(error, MemoryError):
         LOG.error(f"not enough memory for a request: {error}", extra={"event": "no-memory"})
         advice = "send less at a time, or send it again later with the same id"
-        return build_error_reply(NoMemoryError(f"there is not enough memory for this request now: {advice}"))
+        return build_error_reply(NoMemoryError(f"not enough memory for this request at the moment: {advice}"))
     number = secrets.token_hex(8)
     details = {"event": "request-failed", "request": number, "method": context.method, "route": context.route}
     LOG.error(f"request {number} failed", exc_info=error, extra=details)
@@ -145,15 +145,17 @@ def _list_operations(api: Api, pages: Pages, service: Service) -> list[Operation
     decision = replies.DecisionReply | list[replies.DecisionReply]
     feedback = replies.FeedbackReply | list[replies.FeedbackReply]
     by_id, changes = [ConflictError, GoneError], [ConflictError, NoMemoryError]
-    decisions, look = partial(add, "decisions"), partial(add, "look")
+    decisions, inspection = partial(add, "decisions"), partial(add, "inspection")
     decisions("POST", f"{task}/decide", api.decide, "decide", reply=decision, refusals=by_id)
     decisions("POST", f"{task}/feedback", api.feedback, "feedback", reply=feedback, refusals=by_id)
-    look("GET", f"{task}/stats", api.stats, "read", reply=replies.Stats)
-    look("GET", f"{task}/decisions", api.decisions, "read", reply=LoggedDecisions)
+    inspection("GET", f"{task}/stats", api.stats, "read", reply=replies.Stats)
+    inspection("GET", f"{task}/decisions", api.decisions, "read", reply=LoggedDecisions)
     logged = f"{task}/decisions/{{id:text}}"
-    look("GET", logged, api.decision, "read", reply=replies.LoggedDecision, refusals=[GoneError])
-    look("GET", f"{task}/explanation", api.explanation, "read", reply=replies.ExplanationReply, refusals=[GoneError])
-    look("GET", f"{task}/item", api.item, "decide", reply=Item)
+    inspection("GET", logged, api.decision, "read", reply=replies.LoggedDecision, refusals=[GoneError])
+    inspection(
+        "GET", f"{task}/explanation", api.explanation, "read", reply=replies.ExplanationReply, refusals=[GoneError]
+    )
+    inspection("GET", f"{task}/item", api.item, "decide", reply=Item)
     tasks = partial(add, "tasks")
     tasks("POST", f"{task}/learner", api.switch, "admin", reply=Task, status=202, refusals=changes)
     tasks("POST", f"{task}/forget", api.forget, "admin", reply=replies.ForgetReply, refusals=[ConflictError])
@@ -163,12 +165,12 @@ def _list_operations(api: Api, pages: Pages, service: Service) -> list[Operation
     tasks("POST", "/v1/tasks", api.create, "admin", reply=Task, status=201, refusals=changes)
     tasks("GET", "/v1/tasks", api.tasks, "anybody", reply=Tasks)
     tasks("GET", "/v1/learners", api.learners, "anybody", reply=Learners)
-    watch, ready = partial(add, "service"), replies.Readiness
-    watch("GET", "/healthz", api.healthz, "nobody", reply=Health)
-    watch("GET", "/readyz", api.readyz, "anybody", reply=ready, other_replies={503: ready})
-    watch("GET", "/version", api.version, "anybody", reply=replies.Version)
-    watch("GET", "/metrics", api.metrics, "everything", content=CONTENT_TYPE_LATEST)
-    watch("GET", "/openapi.json", api.openapi, "anybody", content="application/json")
+    monitoring, ready = partial(add, "service"), replies.Readiness
+    monitoring("GET", "/healthz", api.healthz, "nobody", reply=Health)
+    monitoring("GET", "/readyz", api.readyz, "anybody", reply=ready, other_replies={503: ready})
+    monitoring("GET", "/version", api.version, "anybody", reply=replies.Version)
+    monitoring("GET", "/metrics", api.metrics, "everything", content=CONTENT_TYPE_LATEST)
+    monitoring("GET", "/openapi.json", api.openapi, "anybody", content="application/json")
     session = partial(add, "session")
     session("POST", "/session", api.log_in, "anybody", status=204)
     session("GET", "/session", api.session, "anybody", reply=Session)

@@ -23,26 +23,26 @@ from onebit.service.http.messages import Location, describe_errors, format_locat
 from onebit.service.settings import Settings
 
 SMALL = 2**16  # bytes validated at once, which takes a millisecond
-MOST_VALUES = 1_000_000  # values and names in one request; parsing that many takes 0.1 s
+MAX_VALUES = 1_000_000  # values and names in one request; parsing that many takes 0.1 s
 ITEMS_AT_ONCE = 500  # items of a list validated before others get a turn
 Content = bytes | bytearray
 
 
 async def read_body(request: Request, settings: Settings, reserve_large: Callable[[], Awaitable[None]]) -> bytearray:
-    """Return the body of a request, which must arrive in time.
+    """Return the body of a request; raise RequestTimeoutError if it does not arrive in time.
 
     A large body waits for its turn: until then nothing more is read from its sender, and its timeout is suspended.
     """
-    most = settings.max_body
-    if int(request.headers.get("content-length", 0)) > most:
-        raise _build_size_error(most)
+    max_bytes = settings.max_body
+    if int(request.headers.get("content-length", 0)) > max_bytes:
+        raise _build_size_error(max_bytes)
     body = bytearray()
     try:
         async with asyncio.timeout(settings.request_timeout_s) as limit:
             async for chunk in request.stream():
                 body += chunk
-                if len(body) > most:
-                    raise _build_size_error(most)
+                if len(body) > max_bytes:
+                    raise _build_size_error(max_bytes)
                 if len(body) > SMALL:
                     deadline, waits_since = limit.when(), asyncio.get_running_loop().time()
                     limit.reschedule(None)
@@ -54,12 +54,12 @@ async def read_body(request: Request, settings: Settings, reserve_large: Callabl
     return body
 
 
-def _build_size_error(most: int) -> TooLargeError:
-    return TooLargeError(f"the body is larger than {most:,} bytes, the most of one request")
+def _build_size_error(max_bytes: int) -> TooLargeError:
+    return TooLargeError(f"the body is larger than {max_bytes:,} bytes, the limit for one request")
 
 
 class BodyReader:
-    """Parser of a body into the declared type: a model, or `Model | list[Model]`."""
+    """Parser of request bodies into the declared type: a model, or `Model | list[Model]`."""
 
     def __init__(self, declared: Any, settings: Settings, heavy_work: HeavyWork) -> None:
         kinds = get_args(declared) if get_origin(declared) is UnionType else (declared,)
@@ -73,10 +73,10 @@ class BodyReader:
         """Return the validated body."""
         if len(content) <= SMALL:
             adapter = self._list if self._list is not None and content.lstrip()[:1] == b"[" else self._model
-            with suppress(ValidationError):  # what is wrong is found below
+            with suppress(ValidationError):  # the error is located below
                 return adapter.validate_json(content)
-        if content.count(b",") + content.count(b":") > MOST_VALUES:
-            raise TooLargeError(f"the body has more than {MOST_VALUES:,} values and names, the most of one request")
+        if content.count(b",") + content.count(b":") > MAX_VALUES:
+            raise TooLargeError(f"the body has more than {MAX_VALUES:,} values and names, the limit for one request")
         async with self._heavy_work:
             try:
                 value = from_json(content)
@@ -84,9 +84,9 @@ class BodyReader:
                 raise _build_json_error(str(error), content) from None
         if self._list is None or not isinstance(value, list):
             return self._validate(value)
-        most = self._settings.max_batch
-        if len(value) > most:
-            raise TooLargeError(f"the body has {len(value):,} items, but at most {most:,} are allowed")
+        limit = self._settings.max_batch
+        if len(value) > limit:
+            raise TooLargeError(f"the body has {len(value):,} items, but at most {limit:,} are allowed")
         items: list[Any] = []
         for start in range(0, len(value), ITEMS_AT_ONCE):
             async with self._heavy_work:
@@ -97,7 +97,7 @@ class BodyReader:
     def _validate(self, value: Any, within: Location = ()) -> Any:
         """Validate a body, or the item of a list at `within`."""
         if isinstance(value, dict):
-            self._require_few_names(value, within)
+            self._check_name_count(value, within)
         try:
             return self._model.validate_python(value)
         except ValidationError as error:
@@ -107,22 +107,22 @@ class BodyReader:
             raise RequestError(f"the body is JSON, but must be an object{lists}")
         raise InvalidError(*describe_errors(errors, value, self._fields, within))
 
-    def _require_few_names(self, value: dict[str, Any], within: Location) -> None:
+    def _check_name_count(self, value: dict[str, Any], within: Location) -> None:
         """Raise an error if there are too many names: pydantic would report an error for each."""
         x = value.get("x")
         names = max(len(value), len(x) if isinstance(x, dict) else 0)
-        most = self._settings.max_values
-        if names > most + len(self._fields):
+        limit = self._settings.max_values
+        if names > limit + len(self._fields):
             place = format_location(within) or "the body"
-            raise TooLargeError(f"{place} has {names:,} names, but at most {most:,} are allowed in an x")
+            raise TooLargeError(f"{place} has {names:,} names, but at most {limit:,} are allowed in an x")
 
 
 def _build_json_error(reason: str, content: Content) -> RequestError:
     if not content.strip():
         return RequestError("the body is empty, but must be JSON")
     if "hex escape" in reason:  # a lone surrogate, valid in JSON but not in Unicode text
-        return InvalidError("the body has half a character, but texts must be of Unicode characters")
-    return RequestError(f"the body is not JSON that can be read: {reason}")
+        return InvalidError("the body has half a character (a lone surrogate), but strings must be valid Unicode")
+    return RequestError(f"the body is not valid JSON: {reason}")
 
 
 class QueryReader:
@@ -136,7 +136,7 @@ class QueryReader:
         self._model = create_model("Query", __config__=ConfigDict(extra="forbid"), **fields)
 
     def read(self, request: Request) -> dict[str, Any]:
-        """Return the validated parameters, with the defaults of those that the query does not have."""
+        """Return the validated parameters; those missing from the query have their defaults."""
         texts = dict(request.query_params)
         try:
             return dict(self._model.model_validate_strings(texts))

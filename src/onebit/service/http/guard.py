@@ -73,7 +73,7 @@ class _OpenTransport:
 
 
 class Guard(asyncio.Protocol):
-    """A connection: incoming data are checked against the limits, then passed to uvicorn's protocol."""
+    """A connection that checks incoming data against the limits before it passes them to uvicorn."""
 
     def __init__(self, connections: Connections, inner: asyncio.Protocol) -> None:
         self._connections, self._inner = connections, inner
@@ -100,7 +100,9 @@ class Guard(asyncio.Protocol):
         self._inner.connection_made(_OpenTransport(self._transport))  # type: ignore[arg-type]
         if len(self._connections.open) > self._connections.most:
             self._connections.refused += 1
-            self._refuse(UnavailableError(f"there are already {self._connections.most} connections, the most at once"))
+            self._refuse(
+                UnavailableError(f"there are already {self._connections.most} connections, the limit of the service")
+            )
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Unregister the connection."""
@@ -121,7 +123,7 @@ class Guard(asyncio.Protocol):
                     end = len(data) if end < len(END) else end
                 else:
                     end = len(data) if self._body_left is None else start + self._body_left
-                accepted.append(self._check(data[start:end]))
+                accepted.append(self._check_piece(data[start:end]))
                 start = end
         except RequestError as error:
             self._inner.data_received(b"".join(accepted))
@@ -132,7 +134,7 @@ class Guard(asyncio.Protocol):
         if self._deadline is None and (arrives or not self._unanswered):
             self._deadline = self._loop.time() + (self._connections.timeout_s if arrives else KEEP_ALIVE_S)
 
-    def _check(self, piece: bytes) -> bytes:
+    def _check_piece(self, piece: bytes) -> bytes:
         """Check a head or a part of a body, and return the bytes for uvicorn: none for half a head."""
         self._size += len(piece)
         if self._part != "body" and self._size > LARGEST_HEAD:
@@ -144,9 +146,9 @@ class Guard(asyncio.Protocol):
                 self._half_head, self._size = piece, 0
                 return b""
             if not _FIRST_LINE.match(piece):
-                raise _not_http()
+                raise _build_http_error()
             if self._unanswered >= MOST_IN_A_ROW:
-                raise TooLargeError("too many requests at once")
+                raise TooLargeError("too many requests in a row without waiting for replies")
             piece = _OFFER.sub(_NO_OFFER, piece)
             length = _LENGTH.search(piece)
             self._body_left = int(length[1]) if length else None
@@ -155,7 +157,7 @@ class Guard(asyncio.Protocol):
         try:
             self._parser.feed_data(piece)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
-            raise _not_http() from None
+            raise _build_http_error() from None
         return piece
 
     def on_message_begin(self) -> None:
@@ -188,7 +190,7 @@ class Guard(asyncio.Protocol):
         self._inner.resume_writing()
 
     def _check_times(self) -> None:
-        """End the connection if something takes too long; otherwise schedule the next check."""
+        """End the connection if a request or the client takes too long; else schedule the next check."""
         now, timeout_s = self._loop.time(), self._connections.timeout_s
         if self._transport.is_closing() and self._unread_since is None:
             self._unread_since = now
@@ -215,11 +217,11 @@ class Guard(asyncio.Protocol):
         self._transport.close()
 
 
-def _not_http() -> RequestError:
+def _build_http_error() -> RequestError:
     return RequestError("the request is not valid HTTP")
 
 
-def make_protocol(connections: Connections) -> type[asyncio.Protocol]:
+def build_protocol(connections: Connections) -> type[asyncio.Protocol]:
     """Return uvicorn's protocol with a guard, for uvicorn's setting `http`.
 
     Raise ImportError if uvicorn has no such protocol.

@@ -1,4 +1,4 @@
-"""Prometheus metrics: the durations of requests; all others are read from the service at each scrape."""
+"""Prometheus metrics: durations of requests, and values read from the service at each scrape."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def build_info() -> dict[str, str]:
 
 TASK_METRICS = (  # type, name, help, and path of the value in the statistics of a task
     (Counter, "onebit_decisions", "Decisions made.", ("decisions",)),
-    (Counter, "onebit_right", "Feedback that said right.", ("right",)),
+    (Counter, "onebit_right", "Feedback that reported a right decision.", ("right",)),
     (Counter, "onebit_refused", "Feedback that could not be learnt from.", ("refused",)),
     (Counter, "onebit_truths", "Feedback that named the right class.", ("truths",)),
     (Gauge, "onebit_mean_reward", f"Mean reward over the last {WINDOW} feedbacks.", ("window", "mean_reward")),
@@ -71,23 +71,25 @@ class Metrics(Collector):
         self._registry.register(self)
         ProcessCollector(registry=self._registry)
 
-    def text(self) -> bytes:
+    def format_text(self) -> bytes:
         """Return all metrics in the text format of Prometheus."""
         return generate_latest(self._registry)
 
     def collect(self) -> Iterator[Metric]:
-        """Yield all metrics."""
+        """Yield all metrics of the service."""
         service, commits, now = self._service, self._service.commits, time.monotonic()
         state = self._service.readiness(lambda _: True)
         yield InfoMetricFamily("onebit_build", "Versions and CPU of the service.", build_info())
         yield from self.request_seconds.collect()
         yield Gauge("onebit_connections", "Open connections.", len(self._connections.open))
-        yield Counter("onebit_connections_refused", "Connections beyond the limit.", self._connections.refused)
-        yield from self._statistics()
+        yield Counter(
+            "onebit_connections_refused", "Connections refused because of the limit.", self._connections.refused
+        )
+        yield from self._collect_statistics()
         yield Gauge("onebit_log_position", "Position of the last row of the log.", commits.last)
         yield Gauge(
             "onebit_log_lag_seconds",
-            "Time since this node learnt where the shared log ends; 0 if it has a log of its own.",
+            "Time since this node last read the end of the shared log; 0 if it has a log of its own.",
             service.store.lag_s,
         )
         yield SummaryMetricFamily(
@@ -96,20 +98,20 @@ class Metrics(Collector):
             count_value=commits.transactions,
             sum_value=commits.seconds,
         )
-        age = "Time since the last snapshot of a task, or since it is served."
+        age = "Time since the last snapshot of a task, or since the start of serving it."
         followers = {task: served.follower for task, served in service.served.items()}
         ages = ((task, now - follower.snapshot_time) for task, follower in followers.items())
-        yield _by_task(Gauge, "onebit_snapshot_age_seconds", age, ages)
+        yield _build_task_metric(Gauge, "onebit_snapshot_age_seconds", age, ages)
         failed = ((task, follower.snapshots_failed) for task, follower in followers.items())
-        yield _by_task(Counter, "onebit_snapshot_failures", "Snapshots that could not be written.", failed)
+        yield _build_task_metric(Counter, "onebit_snapshot_failures", "Snapshots that could not be written.", failed)
         quarantined = ((task["name"], 1) for task in self._service.quarantined())
-        yield _by_task(Gauge, "onebit_quarantined_tasks", "Tasks that are quarantined.", quarantined)
+        yield _build_task_metric(Gauge, "onebit_quarantined_tasks", "Tasks that are quarantined.", quarantined)
         yield Gauge("onebit_ready", "1 if /readyz says ready, otherwise 0.", state["ready"])
         yield Gauge("onebit_warnings", "Warnings in /readyz.", len(state["warnings"]))
         ahead = "How far the times in the log are ahead of the machine's clock."
         yield Gauge("onebit_clock_ahead_seconds", ahead, service.clock.ahead)
 
-    def _statistics(self) -> Iterator[Metric]:
+    def _collect_statistics(self) -> Iterator[Metric]:
         """Yield the metrics that come from the statistics of tasks."""
         statistics: dict[str, dict[str, Any]] = {}
         for task in self._service.task_names():
@@ -117,12 +119,14 @@ class Metrics(Collector):
                 statistics[task] = self._service.summary(task, WINDOW)
         for kind, name, meaning, path in TASK_METRICS:
             values = ((task, reduce(getitem, path, stats)) for task, stats in statistics.items())
-            yield _by_task(kind, name, meaning, values)
-        right = Gauge("onebit_right_ratio", f"Share of right among the last {WINDOW} feedbacks.", labels=["task"])
+            yield _build_task_metric(kind, name, meaning, values)
+        right = Gauge(
+            "onebit_right_ratio", f"Share of right decisions among the last {WINDOW} feedbacks.", labels=["task"]
+        )
         feedback = Counter("onebit_feedback", "Feedback received.", labels=["task", "status"])
-        own_error = Gauge(
+        shadow_error = Gauge(
             "onebit_shadow_error_ratio",
-            f"Estimated error of the learner's own decisions in the last {WINDOW} rounds that showed something else, and its 95 % interval.",
+            f"Estimated error of the learner's own decisions in the last {WINDOW} rounds in which something else was shown, and its 95 % interval.",
             labels=["task", "end"],
         )
         delays = HistogramMetricFamily(
@@ -134,14 +138,14 @@ class Metrics(Collector):
             feedback.add_metric([task, "late"], stats["late"])
             for end in ("error", "low", "high"):
                 if stats["shadow"] is not None and stats["shadow"][end] is not None:
-                    own_error.add_metric([task, end], stats["shadow"][end])
+                    shadow_error.add_metric([task, end], stats["shadow"][end])
             if stats["window"]["error"] is not None:
                 right.add_metric([task], 1.0 - stats["window"]["error"])
-            delays.add_metric([task], _buckets(stats["delays"]["bounds_s"], stats["delays"]["counts"]), None)
-        yield from (right, feedback, own_error, delays)
+            delays.add_metric([task], _cumulate_buckets(stats["delays"]["bounds_s"], stats["delays"]["counts"]), None)
+        yield from (right, feedback, shadow_error, delays)
 
 
-def _by_task(
+def _build_task_metric(
     kind: type[Counter] | type[Gauge],
     name: str,
     meaning: str,
@@ -154,7 +158,7 @@ def _by_task(
     return metric
 
 
-def _buckets(bounds: list[float] | tuple[float, ...], counts: list[int]) -> list[tuple[str, float]]:
+def _cumulate_buckets(bounds: list[float] | tuple[float, ...], counts: list[int]) -> list[tuple[str, float]]:
     """Return cumulative counts by upper bound, as Prometheus expects them."""
     names = [*(str(float(bound)) for bound in bounds), "+Inf"]
     return list(zip(names, accumulate(counts), strict=True))

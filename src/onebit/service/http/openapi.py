@@ -1,4 +1,4 @@
-"""The OpenAPI document, built from the operations; pydantic makes the schemas."""
+"""The OpenAPI document, built from the operations; pydantic generates the schemas."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from pydantic.json_schema import JsonSchemaMode
 
 from onebit.service.errors import UnavailableError
 from onebit.service.http.access import COOKIE
-from onebit.service.http.responses import PROBLEM, Problem, format_title
+from onebit.service.http.responses import PROBLEM_TYPE, Problem, format_title
 from onebit.service.http.routes import Operation
 from onebit.version import VERSION
 
 TAGS = {  # in this order
     "tasks": "Create, change and delete tasks",
-    "decisions": "Decide, and say whether that was right",
-    "look": "See how a task does",
-    "service": "Watch the service",
+    "decisions": "Make decisions and report feedback",
+    "inspection": "Inspect tasks and their decisions",
+    "service": "Monitor the service",
     "session": "Log in with a browser",
-    "pages": "Pages for people",
+    "pages": "Web pages",
 }
 REFERENCE = "#/components/schemas/{model}"
 SECURITY: dict[str, dict[str, str]] = {
-    "token": {"type": "http", "scheme": "bearer", "description": "A token of `onebit token create`"},
+    "token": {"type": "http", "scheme": "bearer", "description": "A token created by `onebit token create`"},
     "cookie": {"type": "apiKey", "in": "cookie", "name": COOKIE, "description": "Set by POST /session"},
 }
 
 
 class _Schemas:
-    """The schemas of types.
+    """The JSON schemas of the types in the document.
 
     All are requested first and then built together, so that each model has a single name.
     """
@@ -60,17 +60,17 @@ def build_document(operations: Iterable[Operation]) -> dict[str, Any]:
     """Return the OpenAPI document of the operations."""
     schemas, paths = _Schemas(), dict[str, dict[str, Any]]()
     for operation in operations:
-        paths.setdefault(operation.path, {})[operation.method.lower()] = _describe(operation, schemas)
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _build_operation(operation, schemas)
     return {
         "openapi": "3.1.0",
-        "info": {"title": "onebit", "summary": "Decide, hear right or wrong, learn.", "version": VERSION},
+        "info": {"title": "onebit", "summary": "Classification with bandit feedback.", "version": VERSION},
         "tags": [{"name": name, "description": meaning} for name, meaning in TAGS.items()],
         "paths": paths,
         "components": {"schemas": schemas.resolve(), "securitySchemes": SECURITY},
     }
 
 
-def _describe(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
+def _build_operation(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
     name = operation.endpoint.__name__
     described: dict[str, Any] = {
         "summary": name.replace("_", " ").title(),
@@ -82,17 +82,20 @@ def _describe(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
     if operation.needs != "nobody":
         described["security"] = [{scheme: []} for scheme in SECURITY]
     if parameters := [
-        _parameter(place, parameter, schemas)
+        _build_parameter(place, parameter, schemas)
         for place, declared in (("path", operation.in_path), ("query", operation.query))
         for parameter in declared
     ]:
         described["parameters"] = parameters
     if operation.body is not None:
-        described["requestBody"] = {"required": True, "content": _json(schemas.request(operation.body, "validation"))}
-    return {**described, "responses": _responses(operation, schemas)}
+        described["requestBody"] = {
+            "required": True,
+            "content": _build_json(schemas.request(operation.body, "validation")),
+        }
+    return {**described, "responses": _build_responses(operation, schemas)}
 
 
-def _parameter(place: str, parameter: Parameter, schemas: _Schemas) -> dict[str, Any]:
+def _build_parameter(place: str, parameter: Parameter, schemas: _Schemas) -> dict[str, Any]:
     is_required = parameter.default is Parameter.empty
     has_default = not is_required and parameter.default is not None
     more = {"default": parameter.default} if has_default else {}
@@ -100,27 +103,30 @@ def _parameter(place: str, parameter: Parameter, schemas: _Schemas) -> dict[str,
     return {"name": parameter.name, "in": place, "required": is_required, "schema": schema}
 
 
-def _responses(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
-    good: dict[str, Any] = {"description": HTTPStatus(operation.status).phrase}
+def _build_responses(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
+    success: dict[str, Any] = {"description": HTTPStatus(operation.status).phrase}
     if operation.reply is not None:
-        good["content"] = _json(schemas.request(operation.reply, "serialization"))
+        success["content"] = _build_json(schemas.request(operation.reply, "serialization"))
     elif operation.content is not None:
-        good["content"] = {operation.content: {}}
-    responses = {str(operation.status): good}
+        success["content"] = {operation.content: {}}
+    responses = {str(operation.status): success}
     for kind in sorted(operation.errors, key=lambda kind: kind.status):
-        responses[str(kind.status)] = _refusal(format_title(kind), schemas)
+        responses[str(kind.status)] = _build_error(format_title(kind), schemas)
         if kind is UnavailableError:
-            retry_after = {"description": "Seconds after which to send it again", "schema": {"type": "string"}}
+            retry_after = {"description": "Seconds to wait before a retry", "schema": {"type": "string"}}
             responses[str(kind.status)]["headers"] = {"Retry-After": retry_after}
     for status, reply in operation.other_replies.items():
         responses.setdefault(str(status), {"description": HTTPStatus(status).phrase, "content": {}})
-        responses[str(status)]["content"] |= _json(schemas.request(reply, "serialization"))
-    return {**responses, "default": _refusal("Any other error", schemas)}
+        responses[str(status)]["content"] |= _build_json(schemas.request(reply, "serialization"))
+    return {**responses, "default": _build_error("Any other error", schemas)}
 
 
-def _refusal(description: str, schemas: _Schemas) -> dict[str, Any]:
-    return {"description": description, "content": {PROBLEM: {"schema": schemas.request(Problem, "serialization")}}}
+def _build_error(description: str, schemas: _Schemas) -> dict[str, Any]:
+    return {
+        "description": description,
+        "content": {PROBLEM_TYPE: {"schema": schemas.request(Problem, "serialization")}},
+    }
 
 
-def _json(schema: dict[str, Any]) -> dict[str, Any]:
+def _build_json(schema: dict[str, Any]) -> dict[str, Any]:
     return {"application/json": {"schema": schema}}

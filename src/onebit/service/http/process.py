@@ -23,7 +23,7 @@ import uvicorn
 from onebit.errors import InputError
 from onebit.service.core.threads import is_work_running
 from onebit.service.http.app import App
-from onebit.service.http.guard import KEEP_ALIVE_S, LARGEST_HEAD, Connections, make_protocol
+from onebit.service.http.guard import KEEP_ALIVE_S, LARGEST_HEAD, Connections, build_protocol
 from onebit.service.service import Service
 from onebit.service.settings import Settings
 from onebit.service.store.base import Store, store_at
@@ -37,11 +37,11 @@ except ModuleNotFoundError:  # it is not available on every system
 
 LOG = logging.getLogger("onebit.service")
 BACKLOG = 2048  # connections waiting to be accepted
-MOST_FILES = 65_536  # open connections and files, if the system allows it
+MAX_FILES = 65_536  # open connections and files, if the system allows it
 # New objects after which Python collects cyclic garbage. Requests create few cycles, but every list of decisions reaches
 # Python's default of 700 objects. With this value a list of 100 takes a fifth less processor time, and a single decision
 # a tenth less (`python -m benchmarks serve`).
-GARBAGE = 50_000
+GARBAGE_THRESHOLD = 50_000
 SIGNALS = (signal.SIGTERM, signal.SIGINT)  # signals that end the service
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName", "color_message"}
 
@@ -49,21 +49,21 @@ _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime
 def serve(settings: Settings) -> int:
     """Run a service until a signal ends it, and return the exit code."""
     started = time.perf_counter()
-    form = settings.log_format or ("text" if sys.stderr.isatty() else "json")
-    with _log_to_stderr(form):
+    log_format = settings.log_format or ("text" if sys.stderr.isatty() else "json")
+    with _log_to_stderr(log_format):
         store, tokens = _open_store(settings)
-        with _bind_socket(settings.host, settings.port) as listening:
-            if tokens.open and not ipaddress.ip_address(listening.getsockname()[0]).is_loopback:
+        with _bind_socket(settings.host, settings.port) as listener:
+            if tokens.open and not ipaddress.ip_address(listener.getsockname()[0]).is_loopback:
                 option = f"--token-file {settings.tokens}" if settings.log is None else "--log ADDRESS"
                 raise InputError(
-                    f"there are no tokens, so only this machine may use the service, but --host {settings.host} lets others in: "
+                    f"there are no tokens, so only this machine may use the service, but --host {settings.host} would let others in: "
                     f"create a token with `onebit token create --scope admin {option}`"
                 )
             os.umask(0o077)  # other users of this machine cannot read what this process writes: users' data
             _allow_many_files()
-            gc.set_threshold(GARBAGE)
+            gc.set_threshold(GARBAGE_THRESHOLD)
             with asyncio.Runner(loop_factory=new_event_loop) as runner:
-                code = runner.run(_serve(settings, store, tokens, listening, started))
+                code = runner.run(_serve(settings, store, tokens, listener, started))
     if is_work_running():  # otherwise Python would wait for the compiler, or crash
         sys.stdout.flush()
         sys.stderr.flush()
@@ -72,7 +72,7 @@ def serve(settings: Settings) -> int:
 
 
 def _open_store(settings: Settings) -> tuple[Store, Tokens]:
-    """Return the store and its tokens, after checks of the folder and of the token file."""
+    """Check the folder and the token file; return the store and its tokens."""
     if settings.token_file is not None and not settings.token_file.exists():
         raise InputError(f"--token-file {settings.token_file} does not exist: `onebit token create` creates it")
     if settings.log is None and settings.data.exists() and not settings.data.is_dir():
@@ -88,7 +88,7 @@ def _open_store(settings: Settings) -> tuple[Store, Tokens]:
     return store, tokens
 
 
-async def _serve(settings: Settings, store: Store, tokens: Tokens, listening: socket.socket, started: float) -> int:
+async def _serve(settings: Settings, store: Store, tokens: Tokens, listener: socket.socket, started: float) -> int:
     LOG.info(f"starting on {store.name}", extra={"event": "starting", "folder": store.name})
     service = Service(settings, compiles_apart=True, store=store)
     app = App(service, tokens)
@@ -98,7 +98,7 @@ async def _serve(settings: Settings, store: Store, tokens: Tokens, listening: so
         ws="none",
         lifespan="off",
         log_config=None,
-        log_level=logging.ERROR,  # since strangers can cause warnings
+        log_level=logging.ERROR,  # anybody who can connect can cause warnings
         access_log=False,
         proxy_headers=False,
         server_header=False,
@@ -109,22 +109,22 @@ async def _serve(settings: Settings, store: Store, tokens: Tokens, listening: so
     server = uvicorn.Server(config)
     starting = asyncio.ensure_future(service.start())
 
-    def end() -> None:
+    def request_stop() -> None:
         starting.cancel()
         server.should_exit = True
 
     loop = asyncio.get_running_loop()
     for number in SIGNALS:  # uvicorn raises a signal once more when it has ended, which must not end the process yet
-        loop.add_signal_handler(number, end)
+        loop.add_signal_handler(number, request_stop)
     try:
         await starting
     except asyncio.CancelledError:
-        LOG.info("ended before it was ready", extra={"event": "ended"})
+        LOG.info("stopped before it was ready", extra={"event": "ended"})
         return 0
     try:
-        listening.listen(BACKLOG)
-        _log_addresses(store, listening, tokens.open, service.task_names(), started)
-        await server.serve(sockets=[listening])
+        listener.listen(BACKLOG)
+        _log_addresses(store, listener, tokens.open, service.task_names(), started)
+        await server.serve(sockets=[listener])
     finally:
         for number in SIGNALS:
             loop.remove_signal_handler(number)
@@ -134,9 +134,9 @@ async def _serve(settings: Settings, store: Store, tokens: Tokens, listening: so
 
 
 def _connection_settings(connections: Connections) -> dict[str, Any]:
-    """Return uvicorn's settings that limit connections: our guard, or only uvicorn's own limits if it does not fit."""
+    """Return uvicorn's settings that limit connections: the guard, or uvicorn's own limits without it."""
     try:
-        return {"http": make_protocol(connections)}
+        return {"http": build_protocol(connections)}
     except ImportError as error:
         LOG.warning(
             f"the limits on connections do not fit uvicorn {uvicorn.__version__} ({error}): slow request heads and unread replies do not time out, "
@@ -147,14 +147,14 @@ def _connection_settings(connections: Connections) -> dict[str, Any]:
         return {"http": "h11", "h11_max_incomplete_event_size": LARGEST_HEAD, "limit_concurrency": connections.most + 1}
 
 
-def _log_addresses(store: Store, listening: socket.socket, is_open: bool, tasks: list[str], started: float) -> None:
-    host, port = listening.getsockname()[:2]
+def _log_addresses(store: Store, listener: socket.socket, is_open: bool, tasks: list[str], started: float) -> None:
+    host, port = listener.getsockname()[:2]
     address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     seconds = round(time.perf_counter() - started, 3)
     count = f"{len(tasks)} task{'' if len(tasks) == 1 else 's'}"
     details = {"address": address, "folder": store.name, "tasks": tasks, "open": is_open, "seconds": seconds}
     LOG.info(
-        f"listening on {address} for {count} of {store.name}, after {seconds} s",
+        f"listening on {address} with {count} of {store.name}, after {seconds} s",
         extra={"event": "listening", **details},
     )
     LOG.info(
@@ -163,28 +163,28 @@ def _log_addresses(store: Store, listening: socket.socket, is_open: bool, tasks:
     )
     if is_open:
         LOG.warning(
-            "there are no tokens: everybody on this machine may do everything; `onebit token create` changes that",
+            "there are no tokens: everybody on this machine may do everything; create one with `onebit token create`",
             extra={"event": "open"},
         )
 
 
 def _bind_socket(host: str, port: int) -> socket.socket:
-    """Return a bound socket; it starts to listen when the service is ready."""
+    """Return a socket bound to an address; it does not listen until the service is ready."""
     try:
         addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError):
-        raise InputError(f"--host {host} is not the name or the address of a machine") from None
+        raise InputError(f"--host {host} is not a known host name or address") from None
     family, _, _, _, address = addresses[0]
-    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound_socket = socket.socket(family, socket.SOCK_STREAM)
     try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind(address)
+        bound_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound_socket.bind(address)
     except OSError as error:
-        bound.close()
+        bound_socket.close()
         raise InputError(
             f"port {port} of {host} cannot be used: {error.strerror or error}; choose another with --port"
         ) from None
-    return bound
+    return bound_socket
 
 
 def _allow_many_files() -> None:
@@ -194,7 +194,7 @@ def _allow_many_files() -> None:
     """
     with contextlib.suppress(ValueError, OSError):
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        limit = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
+        limit = MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_FILES)
         if soft != resource.RLIM_INFINITY and soft < limit:
             resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
@@ -228,18 +228,18 @@ class _TextFormatter(logging.Formatter):
 
 
 @contextlib.contextmanager
-def _log_to_stderr(form: str) -> Iterator[None]:
+def _log_to_stderr(log_format: str) -> Iterator[None]:
     """Log warnings of all libraries, and information of onebit, to stderr in one format."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_JsonFormatter() if form == "json" else _TextFormatter())
-    root, ours = logging.getLogger(), logging.getLogger("onebit")
-    level = ours.level
+    handler.setFormatter(_JsonFormatter() if log_format == "json" else _TextFormatter())
+    root, onebit_logger = logging.getLogger(), logging.getLogger("onebit")
+    level = onebit_logger.level
     root.addHandler(handler)
-    ours.setLevel(logging.INFO)
+    onebit_logger.setLevel(logging.INFO)
     logging.captureWarnings(True)
     try:
         yield
     finally:
         logging.captureWarnings(False)
-        ours.setLevel(level)
+        onebit_logger.setLevel(level)
         root.removeHandler(handler)

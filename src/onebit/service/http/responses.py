@@ -15,15 +15,15 @@ from starlette.types import Receive, Scope, Send
 from onebit.service.core.plan import HeavyWork
 from onebit.service.errors import RequestError, RequestTimeoutError, UnauthorizedError
 
-PROBLEM = "application/problem+json"  # problem details (RFC 9457)
+PROBLEM_TYPE = "application/problem+json"  # problem details (RFC 9457)
 
-STRICT = {
+STRICT_HEADERS = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
     "cross-origin-resource-policy": "same-origin",
 }
-_JSON = {
-    **STRICT,
+_JSON_HEADERS = {
+    **STRICT_HEADERS,
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
     "cache-control": "no-store",
 }
@@ -52,14 +52,14 @@ class Problem(BaseModel):
 
 
 class Reply(Response):
-    """A response that is sent in parts, so that what the client does not read stays in one place."""
+    """A response that is sent in parts, so that no second copy of the body waits for a slow client."""
 
     body: bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the response."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        for start in range(0, len(self.body) or 1, PART):  # wait until each part is taken before sending the next
+        for start in range(0, len(self.body) or 1, PART):  # the next part waits until the previous one is accepted
             part, follows = self.body[start : start + PART], start + PART < len(self.body)
             await send({"type": "http.response.body", "body": part, "more_body": follows})
             if follows:
@@ -77,12 +77,12 @@ async def encode_in_pieces(values: Sequence[object], heavy_work: HeavyWork, at_o
 
 def build_json_reply(value: object, status: int = 200) -> Reply:
     """Return a value as a JSON response."""
-    return Reply(orjson.dumps(value), status, _JSON, "application/json")
+    return Reply(orjson.dumps(value), status, _JSON_HEADERS, "application/json")
 
 
 def build_empty_reply() -> Response:
     """Return a response without a body."""
-    return Response(status_code=204, headers=_JSON)
+    return Response(status_code=204, headers=_JSON_HEADERS)
 
 
 def build_error_reply(error: RequestError) -> Reply:
@@ -94,7 +94,7 @@ def build_error_reply(error: RequestError) -> Reply:
         "detail": error.message,
         "error": {"code": error.code, "message": error.message, "field": error.field},
     }
-    reply = Reply(orjson.dumps(problem), error.status, _JSON, PROBLEM)
+    reply = Reply(orjson.dumps(problem), error.status, _JSON_HEADERS, PROBLEM_TYPE)
     if isinstance(error, UnauthorizedError):
         reply.headers["www-authenticate"] = 'Bearer realm="onebit"'
     if isinstance(error, RequestTimeoutError):  # do not wait for the rest of the request
@@ -110,7 +110,7 @@ def format_title(kind: type[RequestError]) -> str:
 
 
 def encode_last_reply(error: RequestError) -> bytes:
-    """Return an error as the bytes of the last response on a connection, before there is a complete request."""
+    """Return an error as the bytes of a last response, for connections without a complete request."""
     reply = build_error_reply(error)
     reply.headers["connection"] = "close"
     lines = [f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}".encode()]

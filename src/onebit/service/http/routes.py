@@ -1,4 +1,4 @@
-"""The operations of the interface: who may use each, what it takes, and the endpoint that answers.
+"""The operations of the HTTP interface: required scope, parameters, and the endpoint that answers.
 
 The endpoint's signature is the contract: the body is validated against it straight from the bytes, and `openapi` describes it. A path is a
 `PathItem`, an ASGI application as Starlette's `Route` takes them, with one operation per method.
@@ -40,18 +40,18 @@ Needs = Literal["nobody", "anybody", "decide", "feedback", "read", "admin", "eve
 Endpoint = Callable[..., Awaitable[object]]
 
 
-class _Text(StringConvertor):
+class _TextConvertor(StringConvertor):
     """A path parameter of any text up to the end: an id may contain slashes and newlines."""
 
     regex = "(?s:.+)"
 
 
-register_url_convertor("text", _Text())
+register_url_convertor("text", _TextConvertor())
 
 
 @dataclass(eq=False)
 class Operation:
-    """An operation: one method of one path."""
+    """An operation of the HTTP interface: one method of one path."""
 
     method: str
     pattern: str  # path in the syntax of Starlette's routes
@@ -135,7 +135,7 @@ class PathItem:
         context.route = self._path
         operation = self._operations.get(scope["method"])
         if operation is None:
-            message = f"the method {scope['method']} is not allowed here; allowed are {self._allowed}"
+            message = f"method {scope['method']} is not allowed for this path; allowed: {self._allowed}"
             response: Response = build_error_reply(MethodNotAllowedError(message))
             response.headers["allow"] = self._allowed
         else:

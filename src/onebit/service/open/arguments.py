@@ -1,4 +1,4 @@
-"""Validation of the arguments of `onebit.open` and its tasks, as the fields of a request are checked."""
+"""Validation of the arguments of `onebit.open` and its tasks, by the rules for fields of requests."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ Model = TypeVar("Model", bound=BaseModel)
 _DOUBLE = np.dtype(np.float64)
 
 
-def validate(model: type[Model], given: dict[str, Any]) -> Model:
+def validate(model: type[Model], arguments: dict[str, Any]) -> Model:
     """Validate arguments as a pydantic model; raise InvalidError with one sentence on what is wrong."""
     try:
-        return model.__pydantic_validator__.validate_python(given)  # type: ignore[no-any-return]  # `model_validate`, in two thirds of its time
+        return model.__pydantic_validator__.validate_python(arguments)  # type: ignore[no-any-return]  # `model_validate`, in two thirds of its time
     except ValidationError as error:
-        raise InvalidError(*describe_errors(error.errors(), given, list(model.model_fields))) from None
+        raise InvalidError(*describe_errors(error.errors(), arguments, list(model.model_fields))) from None
 
 
 def parse_decision_options(
     among: Iterable[ClassName] | None, complete: bool, sure: float | None, risk: float | None
 ) -> dict[str, Any]:
-    """Check the options of a decision other than x as those of a request; return them by name."""
+    """Validate the options of a decision other than x, as in a request; return them by name."""
     names = None if among is None else list(among)
     options = validate(DecideRequest, {"x": "", "among": names, "complete": complete, "sure": sure, "risk": risk})
     return {"among": options.among, "complete": options.complete, "sure": options.sure, "risk": options.risk}
 
 
-def require_id(given: object) -> None:
+def require_id(identity: object) -> None:
     """Raise InvalidError unless the argument can be the id of a decision."""
-    if not isinstance(given, str) or not 0 < len(given) <= MAX_ID_LENGTH or not is_storable(given):
+    if not isinstance(identity, str) or not 0 < len(identity) <= MAX_ID_LENGTH or not is_storable(identity):
         raise InvalidError(
-            f"id is {brief(given)}, but must be a text of 1 to {MAX_ID_LENGTH} characters without NUL", "id"
+            f"id is {brief(identity)}, but must be a string of 1 to {MAX_ID_LENGTH} characters without NUL", "id"
         )
 
 
@@ -57,7 +57,11 @@ def to_plain_input(served: ServedTask, x: Any) -> Any:
         return x
     runtime = served.follower.replicas.resting.runtime
     with runtime.lock:
-        kept, _ = runtime.features.read(x)
-    if isinstance(kept, SparseRows):
-        return to_dense(kept)[0].astype(np.float64)
-    return kept if isinstance(kept, np.ndarray) and kept.dtype == np.float64 else np.asarray(x, dtype=np.float64)
+        features, _ = runtime.features.read(x)
+    if isinstance(features, SparseRows):
+        return to_dense(features)[0].astype(np.float64)
+    return (
+        features
+        if isinstance(features, np.ndarray) and features.dtype == np.float64
+        else np.asarray(x, dtype=np.float64)
+    )

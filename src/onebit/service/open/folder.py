@@ -1,6 +1,6 @@
 """A folder owned by this process, for `onebit.open`: its log and its open tasks.
 
-The first task to be opened takes the folder, and the last to be closed releases it. A plan of the core runs on the caller's thread, under the
+Opening its first task locks the folder, and closing the last one releases it. A plan of the core runs on the caller's thread, under the
 folder's lock except while waiting for the disk. Feedback that is certain to be next in the log is taught at once, so that the next
 decision knows it; there is one copy of each learner. If a call is interrupted, it is unknown what the learners have learnt, and all are
 rebuilt from the log.
@@ -48,11 +48,11 @@ CHORES_S = 0.5  # how often deadlines are checked
 LINGER_S = 0.04  # how long rows that nobody waits for stay in memory before they are flushed
 T = TypeVar("T")
 _FOLDERS: dict[LockId, OpenFolder] = {}  # owned by this process
-_TAKING = threading.Lock()  # held while one is taken or released
+_FOLDERS_LOCK = threading.Lock()  # held while a folder is locked or released
 
 
 class OpenFolder:
-    """A folder owned by this process; hold `opening` while opening one of its tasks."""
+    """A folder that this process owns; hold `opening` while opening one of its tasks."""
 
     def __init__(self, settings: Settings, soon: bool) -> None:
         self.settings = settings
@@ -85,25 +85,25 @@ class OpenFolder:
         self.learner_thread.start()
         self.leader.start()
 
-    # --- beginning and end -----------------------------------------------------------------------------------------
+    # --- opening and closing ---------------------------------------------------------------------------------------
 
     @classmethod
     def acquire(cls, settings: Settings, soon: bool) -> OpenFolder:
-        """Return the folder if it is open in this process, or open it. Pair every call with `leave`."""
-        with _TAKING:
-            taken = lock_id(settings.data)
-            folder = None if taken is None else _FOLDERS.get(taken)
+        """Return the open folder, or lock and open it. Pair every call with `leave`."""
+        with _FOLDERS_LOCK:
+            key = lock_id(settings.data)
+            folder = None if key is None else _FOLDERS.get(key)
             if folder is None:
                 folder = cls(settings, soon)
-                found = lock_id(settings.data)
-                assert found is not None, "a folder that was taken has a lock"
-                _FOLDERS[found] = folder
+                key = lock_id(settings.data)
+                assert key is not None, "a folder that this process owns has a lock file"
+                _FOLDERS[key] = folder
             else:
                 names = {True: "soon", False: "always"}
                 if folder.commits.soon != soon:
                     raise InputError(
-                        f"{folder.where} is open in this process with durable={names[folder.commits.soon]!r}, and durable={names[soon]!r} was given: "
-                        "all open tasks of a folder share it"
+                        f"{folder.where} is open in this process with durable={names[folder.commits.soon]!r}, but durable={names[soon]!r} was given: "
+                        "all open tasks of a folder must have the same"
                     )
             folder._users += 1
             return folder
@@ -124,7 +124,7 @@ class OpenFolder:
     def restore_task(self, info: TaskInfo, reader: Reader) -> ServedTask:
         """Restore a task from the log and serve it. Call with `opening` held."""
         if info.number in self.teacher.tasks:
-            raise InputError(f"task {info.name!r} of {self.where} is open in this process already: one task, one owner")
+            raise InputError(f"task {info.name!r} of {self.where} is already open in this process: close it first")
         served = bring_up_task(self.core, info, reader, copies=1)
         with self.settled():
             # If it was closed here before, some of its rows may have been waiting for the disk until now.
@@ -133,14 +133,14 @@ class OpenFolder:
         return served
 
     def leave(self, served: ServedTask | None = None) -> None:
-        """Flush everything, save a snapshot of a task, and remove it; release the folder with its last task.
+        """Write everything to disk and close a task; release the folder with its last task.
 
-        Raises UnavailableError if rows are lost with it.
+        Saves a snapshot of the task. Raises UnavailableError if rows are lost.
         """
         if served is not None:
             with self.lock:  # from now on nothing is added, and all rows are counted
                 self._closing.add(served.info.number)
-        with _TAKING:
+        with _FOLDERS_LOCK:
             self._users -= 1
             try:
                 if served is not None:
@@ -171,7 +171,7 @@ class OpenFolder:
         self.core.close()
         if self.commits.waiting:
             raise UnavailableError(
-                f"rows that are not in the log of {self.where}, and are lost: {self.commits.waiting}, since {self.commits.failing}"
+                f"{self.commits.waiting} rows could not be written to the log of {self.where}, and are lost: {self.commits.failing}"
             )
 
     def release_after_fork(self) -> None:
@@ -183,7 +183,7 @@ class OpenFolder:
     def current(self, served: ServedTask) -> ServedTask:
         return served
 
-    def run(self, served: ServedTask, make: Callable[[ServedTask], Plan[T]], *, learns: bool = False) -> T:
+    def run(self, served: ServedTask, make_plan: Callable[[ServedTask], Plan[T]], *, learns: bool = False) -> T:
         """Run a plan for a task on this thread, under the lock except while waiting for the disk.
 
         The feedback that it records is learnt when this returns.
@@ -191,12 +191,12 @@ class OpenFolder:
         while True:
             self._recover_if_needed(served)
             try:
-                return self._run_plan(self._checked(make(served)))
+                return self._run_plan(self._run_unless_failing(make_plan(served)))
             except TaskChangedError:  # check it again
                 continue
 
-    def _checked(self, plan: Plan[T]) -> Plan[T]:
-        """Run a plan, unless earlier rows could not be written: its result might be stale."""
+    def _run_unless_failing(self, plan: Plan[T]) -> Plan[T]:
+        """Run a plan, but refuse it while rows cannot be written, since its result might be stale."""
         self.commits.refuse_failing()
         return (yield from plan)
 
@@ -259,7 +259,7 @@ class OpenFolder:
     # --- changes -----------------------------------------------------------------------------------------------------
 
     def change(self, served: ServedTask, change: Change) -> None:
-        """Write and apply a change of a task; it is in force when this returns."""
+        """Write and apply a change of a task; it is in effect when this returns."""
         with self.settled():
             check_change(served, change, self.settings.max_task_memory)
             self._change_task(served, "changed", requested_changes(change))
@@ -272,7 +272,7 @@ class OpenFolder:
         """
         with self.lock:
             if served.training is not None:
-                raise ConflictError(f"another learner is being trained for task {served.info.name!r} already")
+                raise ConflictError(f"another learner is already being trained for task {served.info.name!r}")
             training = served.begin_training(new.learner)
         try:
             self._recover_if_needed(served)
@@ -320,7 +320,7 @@ class OpenFolder:
         submission.refuse()
         return submission.changes[0]
 
-    # --- what is on disk ---------------------------------------------------------------------------------------------
+    # --- durability --------------------------------------------------------------------------------------------------
 
     def flush(self) -> None:
         """Write everything to disk."""
@@ -329,9 +329,9 @@ class OpenFolder:
 
     @contextmanager
     def settled(self, served: ServedTask | None = None) -> Iterator[None]:
-        """Write and count everything, and keep others from adding anything within the block.
+        """Write and count all rows, and let no other thread add any within the block.
 
-        After an interrupt all learners are rebuilt from the log first.
+        After an interrupt, all learners are rebuilt from the log first.
         """
         with self.commits.writing, self.lock:
             self.commits.write()
@@ -344,7 +344,7 @@ class OpenFolder:
             yield
 
     def _deliver(self, work: Callable[[], None]) -> None:
-        """Report the outcome of rows with `work`, and follow the log if that is due."""
+        """Run `work`, which reports the outcome of rows, and follow the log if that is due."""
         with self.lock, self.teacher.noting_interrupts():
             work()
             self.teacher.count_if_due()
@@ -352,8 +352,8 @@ class OpenFolder:
 
 def _forget_folders() -> None:
     """Forget all folders in a forked child, which owns none of them."""
-    global _TAKING  # noqa: PLW0603 -- which a thread of the parent may have held
-    _TAKING = threading.Lock()
+    global _FOLDERS_LOCK  # noqa: PLW0603 -- a thread of the parent may have held it
+    _FOLDERS_LOCK = threading.Lock()
     _FOLDERS.clear()
 
 

@@ -1,7 +1,7 @@
-"""A log that nodes share, as `onebit.open` uses it over a database.
+"""A node of a log that is shared in a database, for `onebit.open`.
 
 This process is a node like any other: a service without HTTP, on an event loop in a thread of its own, which runs the plans of the core. It
-decides with its own copies, replies when its transaction is durable, and follows the log. A caller that gives feedback waits until this
+decides with its own learners, replies when its transaction is durable, and follows the log. A caller that gives feedback waits until this
 node has learnt it, so that the next decision knows it; feedback given to other nodes is learnt a moment later.
 """
 
@@ -39,20 +39,20 @@ class OpenNode:
         self.where = self.store.name
         self.service = Service(settings, store=self.store)
         self._closed: str | None = None
-        self._looking = threading.Lock()  # held while reading
+        self._reader_lock = threading.Lock()  # held while reading
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="onebit-node", daemon=True)
         self._thread.start()
         try:
             self._run(self.service.start())
         except BaseException:
-            self._end()
+            self._stop_loop()
             raise
         self.core = self.service.core
         self.reader: Reader = self.store.reader()
 
     def create(self, new: NewTask) -> None:
-        """Create a task. Raises ConflictError if another node was faster."""
+        """Create a task; raise ConflictError if another node has just created it."""
         self._run(self.service.create(new))
 
     def restore_task(self, info: TaskInfo, reader: Reader) -> ServedTask:
@@ -64,11 +64,11 @@ class OpenNode:
         """Return the task as served now; the old one if it was deleted, so that using it reports that."""
         return self.service.served.get(served.info.name, served)
 
-    def run(self, served: ServedTask, make: Callable[[ServedTask], Plan[T]], *, learns: bool = False) -> T:
+    def run(self, served: ServedTask, make_plan: Callable[[ServedTask], Plan[T]], *, learns: bool = False) -> T:
         """Run a plan for a task and wait for it; with `learns`, also until its feedback is learnt here."""
 
         async def work() -> T:
-            answer = await self.service.run(served.info.name, make)
+            answer = await self.service.run(served.info.name, make_plan)
             if learns:
                 await self.service.wait_until_learnt(served.info.name)
             return answer
@@ -76,7 +76,7 @@ class OpenNode:
         return self._run(work())
 
     def change(self, served: ServedTask, change: Change) -> None:
-        """Change a task; it is in force here when this returns, and on other nodes a moment later."""
+        """Change a task; the change is in effect here when this returns, and on other nodes a moment later."""
         self._run(self.service.change(served.info.name, change))
 
     def switch(self, served: ServedTask, new: NewLearner) -> None:
@@ -91,7 +91,7 @@ class OpenNode:
     def settled(self, served: ServedTask) -> Iterator[None]:
         """Wait until all feedback given here is learnt, and exclude other readers within the block."""
         self._run(self.service.wait_until_learnt(served.info.name))
-        with self._looking:
+        with self._reader_lock:
             yield
 
     def flush(self) -> None:
@@ -103,7 +103,7 @@ class OpenNode:
         """Write everything to disk and stop the node."""
         name = "" if served is None else f" {served.info.name!r}"
         try:
-            with self._looking:
+            with self._reader_lock:
                 self.reader.close()
             self.flush()
         finally:
@@ -111,7 +111,7 @@ class OpenNode:
                 self._run(self.service.stop())
             finally:
                 self._closed = f"task{name} is closed: open it again with onebit.open({self.where!r})"
-                self._end()
+                self._stop_loop()
 
     def release_after_fork(self) -> None:
         """Do nothing: psycopg does not touch connections that another process has opened."""
@@ -123,7 +123,7 @@ class OpenNode:
             raise InputError(self._closed)
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
-    def _end(self) -> None:
+    def _stop_loop(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()

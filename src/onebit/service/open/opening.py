@@ -13,7 +13,7 @@ from onebit.contract.installation import install_command
 from onebit.errors import InputError, MissingExtraError, brief, nearest
 
 try:
-    import orjson as _orjson  # noqa: F401 - what everything here needs
+    import orjson as _orjson  # noqa: F401 - needed by all modules imported below
     import pydantic as _pydantic  # noqa: F401
 except ImportError as _error:
     raise MissingExtraError(
@@ -41,7 +41,7 @@ ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 Features = int | Literal["dict", "text"] | Mapping[str, Any]
 
 
-def open(  # noqa: A001 -- as the file of that name is opened; what a task has
+def open(  # noqa: A001 -- a public name; the parameters are the settings of a task
     path: str | Path,
     task: str | None = None,
     *,
@@ -63,7 +63,7 @@ def open(  # noqa: A001 -- as the file of that name is opened; what a task has
 
     The path may also be the address of a database, `postgresql://...`: then this process is one of its nodes.
 
-    An existing task continues, and needs only the path, plus its name if there are several tasks; an option that contradicts it is
+    An existing task continues: give only the path, plus its name if there are several tasks; an option that contradicts it is
     refused. A new one needs `classes` and the form of x: `features` is the number of numbers in x, "dict" for names and numbers, "text", or a
     full description such as {"kind": "text", "hash_bits": 20}. It is named after its folder unless `task` is given.
 
@@ -80,7 +80,7 @@ def open(  # noqa: A001 -- as the file of that name is opened; what a task has
     'accepted'
     """
     _refuse_unusable(path, parameters, durable)
-    wanted = {
+    requested = {
         "classes": classes if classes is None or isinstance(classes, int) else list(checked_classes(classes)),
         "features": _describe_features(features),
         "learner": learner,
@@ -94,7 +94,7 @@ def open(  # noqa: A001 -- as the file of that name is opened; what a task has
         "sure": sure,
         "risk": risk,
     }
-    given = {name: value for name, value in wanted.items() if value is not None}
+    given = {name: value for name, value in requested.items() if value is not None}
     name = store_at(path).name
     is_soon = durable == "soon"
     try:
@@ -124,9 +124,9 @@ def _refuse_unusable(path: object, parameters: object, durable: object) -> None:
     """Raise InputError for a path or an option that is never valid."""
     name = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(name, str) or not name or not is_encodable(name) or "\0" in name:
-        raise InputError(f"the path is {brief(name)}, but must be that of a folder, or the address postgresql://...")
+        raise InputError(f"the path is {brief(name)}, but must be the path of a folder, or an address postgresql://...")
     if ADDRESS.match(name) and not is_address(name):
-        raise InputError(f"the path is {brief(name)}, but of databases only PostgreSQL can be used: postgresql://...")
+        raise InputError(f"the path is {brief(name)}, but PostgreSQL is the only supported database: postgresql://...")
     if parameters is not None and not isinstance(parameters, Mapping):
         raise InputError(f"parameters is {brief(parameters)}, but must be a dict of names and values")
     if durable not in ("always", "soon"):
@@ -138,7 +138,7 @@ def _open_task(log: OpenFolder | OpenNode, name: str | None, given: dict[str, An
     with log.opening, closing(log.store.reader()) as reader:
         info = _find_task(reader, log.where, name, given)
         while info is None:
-            with suppress(ConflictError):  # another node was faster
+            with suppress(ConflictError):  # another node has just created it
                 log.create(_build_new_task(log.where, log.folder, name, given))
             info = _find_task(reader, log.where, name, given)
         _refuse_contradictions(info, given)
@@ -155,14 +155,14 @@ def _describe_features(features: Features | None) -> dict[str, Any] | None:
 def _find_task(reader: Reader, where: str, name: str | None, given: dict[str, Any]) -> TaskInfo | None:
     """Return the requested task, or None if it does not exist and can be created.
 
-    Raises InputError if it is ambiguous, quarantined, or too little is given to create it.
+    Raises InputError if the name is ambiguous, the task is quarantined, or options to create it are missing.
     """
     all_tasks, damaged = reader.tasks()
     tasks = [task for task in all_tasks if task.deleted is None]
     quarantined = [task for task in damaged if not task.deleted]
     if name is None and len(tasks) + len(quarantined) > 1:
         names = ", ".join(map(repr, [*(task.name for task in tasks), *(task.name for task in quarantined)]))
-        raise InputError(f"{where} has several tasks, {names}: give task=..., the name of one")
+        raise InputError(f"{where} has several tasks, {names}: choose one with task=...")
     for damage in quarantined:
         if name in (None, damage.name):
             raise InputError(f"the task is quarantined: {damage.reason}")
@@ -179,20 +179,20 @@ def _refuse_incomplete(where: str, name: str | None, tasks: Sequence[TaskInfo], 
         return
     missing = "features (the number of them, 'text' or 'dict')" if "classes" in given else "classes"
     if name is None or not tasks:
-        raise InputError(f"there is no task in {where} yet: give {missing}, to create one")
+        raise InputError(f"there is no task in {where} yet: give {missing} to create one")
     known = nearest(name, [task.name for task in tasks])
-    raise InputError(f"there is no task {name!r} in {where}; {known}; or give {missing}, to create it")
+    raise InputError(f"there is no task {name!r} in {where}; {known}; or give {missing} to create it")
 
 
 def _build_new_task(where: str, folder: Path | None, name: str | None, given: dict[str, Any]) -> NewTask:
-    """Return the task to create; without a name it gets that of its folder."""
+    """Return the task to create, by default named after its folder."""
     if name is None:
         if folder is None:
-            raise InputError(f"there is no task in {where} yet: give task=..., the name of the new one")
+            raise InputError(f"there is no task in {where} yet: give task=..., its name, to create one")
         name = folder.resolve().name
         if not re.fullmatch(TASK_NAME, name):
             raise InputError(
-                f"the folder is called {name!r}, which cannot be the name of a task: give task=..., another one"
+                f"the folder is called {name!r}, which cannot be the name of a task: give another name with task=..."
             )
     return validate(NewTask, {"name": name, **given})
 
@@ -200,10 +200,10 @@ def _build_new_task(where: str, folder: Path | None, name: str | None, given: di
 def _refuse_contradictions(info: TaskInfo, given: dict[str, Any]) -> None:
     """Raise InputError if an option differs from the existing task."""
     known = {"name": info.name, "classes": info.classes, "features": info.features, "learner": info.learner}
-    wanted = make_task_info(validate(NewTask, {**known, **given}), info.number, info.created_at)
+    requested = make_task_info(validate(NewTask, {**known, **given}), info.number, info.created_at)
     for option, value in given.items():
-        if getattr(wanted, option) != getattr(info, option):
+        if getattr(requested, option) != getattr(info, option):
             raise InputError(
-                f"task {info.name!r} has {option} {getattr(info, option)!r}, and {option} {value!r} was given: leave it out, to go on "
-                "with the task as it is; task.change changes what can be changed"
+                f"task {info.name!r} has {option} {getattr(info, option)!r}, but {option} {value!r} was given: leave it out to "
+                "open the task as it is; task.change changes the settings that can be changed"
             )

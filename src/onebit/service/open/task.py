@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from onebit.service.open.folder import OpenFolder
     from onebit.service.open.node import OpenNode
 
-Named = Decision | str | int  # a decision or its id, a text; to type checkers the id of a decision may also be a number
+DecisionOrId = Decision | str | int  # an id is a string; the type allows numbers because that of `Decision.id` does
 Format = Literal["ndjson", "parquet", "vw"]
 _OPEN: set[OpenTask] = set()  # keeps open tasks alive, so that all are closed when the process ends
 
@@ -58,7 +58,7 @@ class OpenTask:
         self._closing = threading.Lock()
         _OPEN.add(self)
 
-    # --- what it is ------------------------------------------------------------------------------------------------
+    # --- state -----------------------------------------------------------------------------------------------------
 
     @property
     def name(self) -> str:
@@ -93,7 +93,7 @@ class OpenTask:
         state = "closed" if self._closed else f"{self._served.info.learner}"
         return f"<onebit task {self.name!r} in {self.where}, {state}>"
 
-    # --- deciding and hearing --------------------------------------------------------------------------------------
+    # --- decisions and feedback ------------------------------------------------------------------------------------
 
     def decide(
         self,
@@ -107,7 +107,7 @@ class OpenTask:
     ) -> Decision:
         """Decide on one x: a row of numbers, a dict of names and numbers, or a text.
 
-        Side effect: the decision is written to the log. The same id again gives the same decision; by default an id is generated. `among`
+        Side effect: the decision is written to the log. The same id always gives the same decision; by default an id is generated. `among`
         lists the candidates, and `complete` says that the right class is one of them. The decision is `unsure` below a confidence of
         `sure`, or of what keeps the `risk`; the defaults are those of the task.
         """
@@ -148,7 +148,7 @@ class OpenTask:
 
     def feedback(
         self,
-        id: Named,  # noqa: A002
+        id: DecisionOrId,  # noqa: A002
         right: bool | None = None,
         *,
         reward: float | None = None,
@@ -169,7 +169,7 @@ class OpenTask:
 
     def feedback_many(
         self,
-        ids: Sequence[Named],
+        ids: Sequence[DecisionOrId],
         right: Sequence[bool | None] | None = None,
         *,
         rewards: Sequence[float | None] | None = None,
@@ -187,11 +187,11 @@ class OpenTask:
         requests = [_parse_feedback(id, *answers, revise=revise) for id, *answers in zip(ids, *columns, strict=True)]  # noqa: A001
         return self._record_feedback(requests, single=False) if requests else []
 
-    def withdraw(self, id: Named) -> FeedbackOutcome:  # noqa: A002
+    def withdraw(self, id: DecisionOrId) -> FeedbackOutcome:  # noqa: A002
         """Withdraw the feedback on a decision: the learner is rebuilt as if it had never been given."""
         return self._record_feedback((_parse_feedback(id, withdraw=True),), single=True)[0]
 
-    # --- what there is to see --------------------------------------------------------------------------------------
+    # --- statistics and the log ------------------------------------------------------------------------------------
 
     def stats(self, window: int = 1000) -> dict[str, Any]:
         """Return errors, rates, delays and classes, as the service shows them.
@@ -200,18 +200,18 @@ class OpenTask:
         """
         with self._settled():
             served = self._served
-            everything = summarize_task(served, window, self._log.core.clock.now())
+            summary = summarize_task(served, window, self._log.core.clock.now())
             classes = served.info.classes
-            return {**everything, "classes": served.follower.statistics.by_class(classes, 0, len(classes))}
+            return {**summary, "classes": served.follower.statistics.by_class(classes, 0, len(classes))}
 
     def decisions(self, limit: int = 50, before: int | None = None) -> list[dict[str, Any]]:
-        """Return the newest decisions of the log, or the newest before a `seq`."""
+        """Return the newest decisions in the log, or the newest before a `seq`."""
         with self._settled():
             served = self._served
             return [as_object(row, served.texts) for row in self._log.reader.newest(served.info, limit, before)]
 
-    def decision(self, id: Named) -> dict[str, Any]:  # noqa: A002
-        """Return one decision of the log, with its feedback if there is any."""
+    def decision(self, id: DecisionOrId) -> dict[str, Any]:  # noqa: A002
+        """Return one decision in the log, with its feedback if there is any."""
         identity = _decision_id(id)
         with self._settled():
             served = self._served
@@ -236,21 +236,21 @@ class OpenTask:
         exploration_floor: float | None = None,
         seed: int = 0,
     ) -> Evaluation:
-        """Estimate what another learner would have scored on the log, beside the task's own.
+        """Estimate what another learner would have scored on the log, and compare it with the task's own.
 
-        The same as `onebit evaluate`.
+        `onebit evaluate` does the same on the command line.
         """
         with self._open_log() as log:
             return evaluation(log, log.task(self.name), learner, parameters or {}, exploration_floor, seed)
 
-    # --- changes, and the end --------------------------------------------------------------------------------------
+    # --- changes and closing ---------------------------------------------------------------------------------------
 
-    def change(self, **what: Any) -> dict[str, Any]:
+    def change(self, **settings: Any) -> dict[str, Any]:
         """Change settings of the task, and log the change.
 
         Settings: add_classes, remove_classes, mode, deadline_s, silence, revise_within, sure, risk.
         """
-        change = validate(Change, what)
+        change = validate(Change, settings)
         with self._reading():
             if requested_changes(change):
                 self._log.change(self._task, change)
@@ -269,14 +269,14 @@ class OpenTask:
         The switch is logged. It takes time in proportion to the log; other threads go on deciding with the current learner meanwhile. If it fails,
         nothing has changed.
         """
-        asked = {"learner": learner, "exploration_floor": exploration_floor, "seed": seed}
-        new = validate(NewLearner, asked if parameters is None else {**asked, "parameters": dict(parameters)})
+        fields = {"learner": learner, "exploration_floor": exploration_floor, "seed": seed}
+        new = validate(NewLearner, fields if parameters is None else {**fields, "parameters": dict(parameters)})
         with self._reading():
             self._log.switch(self._task, new)
         return self.info()
 
     def flush(self) -> None:
-        """Return once everything is on disk."""
+        """Wait until everything is on disk."""
         with self._reading():
             self._log.flush()
 
@@ -298,11 +298,11 @@ class OpenTask:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # --- within ----------------------------------------------------------------------------------------------------
+    # --- internals -------------------------------------------------------------------------------------------------
 
     @property
     def _served(self) -> ServedTask:
-        """The task as it is served now."""
+        """The task as served now; it changes when its node restores it."""
         self._task = self._log.current(self._task)
         return self._task
 
@@ -321,7 +321,7 @@ class OpenTask:
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:
-        """Raise if the task is closed, and turn errors of the log into those of a service.
+        """Refuse a closed task, and turn errors of the log within the block into those of a service.
 
         A damaged row quarantines the task.
         """
@@ -343,7 +343,7 @@ class OpenTask:
 
     @contextlib.contextmanager
     def _open_log(self) -> Iterator[LogReader]:
-        """Open the log as it is now, for reading; the task goes on meanwhile."""
+        """Open the current log for reading; the task can be used meanwhile."""
         with self._reading():
             with self._log.settled(self._task):
                 pass
@@ -352,27 +352,25 @@ class OpenTask:
 
     def _close_after_fork(self) -> None:
         """Close the task in a forked child, which has neither its threads nor its lock."""
-        self._closed = (
-            f"task {self.name!r} was opened by another process, of which this one is a fork: open a log of its own here"
-        )
+        self._closed = f"task {self.name!r} was opened by the parent of this forked process: open another log here"
         self._log.release_after_fork()
 
 
-def _decision_id(given: Named) -> str:
+def _decision_id(given: DecisionOrId) -> str:
     identity = given.id if isinstance(given, Decision) else given
     if not isinstance(identity, str):
-        raise InvalidError(f"id is {identity!r}, but must be a text, or a decision of this task", "id")
+        raise InvalidError(f"id is {identity!r}, but must be a string, or a decision of this task", "id")
     return identity
 
 
 def _parse_feedback(
-    given: Named,
+    given: DecisionOrId,
     right: object = None,
     reward: float | None = None,
     truth: ClassName | None = None,
     **more: Any,
 ) -> FeedbackRequest:
-    """Return feedback arguments as a checked request."""
+    """Return the arguments of a feedback call as a validated request."""
     if isinstance(right, np.bool_):
         right = bool(right)
     fields = {"id": _decision_id(given), **more}
@@ -384,9 +382,9 @@ def _parse_feedback(
 
 def _close_all() -> None:
     """Close all open tasks when the process ends; rows lost with them are reported."""
-    with contextlib.ExitStack() as all_of_them:
+    with contextlib.ExitStack() as stack:
         for task in list(_OPEN):
-            all_of_them.callback(task.close)
+            stack.callback(task.close)
 
 
 def _close_all_after_fork() -> None:

@@ -1,4 +1,4 @@
-"""Teaches the tasks of an open folder on the threads of callers, with one copy of each learner."""
+"""Teaching of the tasks of an open folder on the threads of callers, with one copy of each learner."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from onebit.service.core.serving_core import ServingCore
 from onebit.service.store.queries import Event
 from onebit.service.store.submission import RowCounts, Submission
 
-COUNTED = 1024  # rows counted at a time if nobody looks
+ROWS_PER_COUNT = 1024  # rows that may wait to be counted while nobody reads the statistics
 
 
 class InlineTeacher:
-    """Keeps the tasks of a folder up to date with its log.
+    """The part of an open folder that keeps its tasks up to date with its log.
 
     Use it under the lock of the folder, except for `note_written`. Feedback that is certain to be next in the log is taught at once, so that the
     next decision knows it. It is followed and counted later, many rows at once, which takes a tenth of the time. After an interrupt it is
@@ -30,12 +30,12 @@ class InlineTeacher:
         self._taught_to = core.commits.last  # rows up to here are taught, or will be when they are counted
 
     def note_interrupt(self) -> None:
-        """Note that it is unknown what the learners have learnt."""
+        """Record that it is unknown what the learners have learnt."""
         self.is_interrupted = True
 
     @contextmanager
     def noting_interrupts(self) -> Iterator[None]:
-        """Note an interrupt if the block is left by an exception."""
+        """Record an interrupt if an exception leaves the block."""
         try:
             yield
         except BaseException:
@@ -43,13 +43,13 @@ class InlineTeacher:
             raise
 
     def note_written(self, last: int, keys: RowCounts) -> None:
-        """Note rows that are now in the log. Called by the writing thread."""
+        """Record rows that are now in the log. Called by the writing thread."""
         self._uncounted += sum(keys.values())
         self._has_revisions = self._has_revisions or any(table == "revisions" for _, table in keys)
 
     def count_if_due(self) -> None:
         """Follow the log if many rows were written, or if feedback was revised."""
-        if self._uncounted >= COUNTED or self._has_revisions:
+        if self._uncounted >= ROWS_PER_COUNT or self._has_revisions:
             self.count()
 
     def teach(self, submission: Submission, is_written: bool) -> None:
@@ -61,12 +61,12 @@ class InlineTeacher:
         served = self.tasks.get(submission.task)
         if served is None:  # it was closed before its rows could be written
             return
-        for given in submission.feedback:
-            x, row = given.decision.x, given.decision.row  # x first: the writing thread drops the row before x
+        for feedback in submission.feedback:
+            x, row = feedback.decision.x, feedback.decision.row  # x first: the writing thread drops the row before x
             if row is None:
-                (row,) = self._core.reader.decision_rows(served.info, [given.decision.record.id])
+                (row,) = self._core.reader.decision_rows(served.info, [feedback.decision.record.id])
                 (x,) = served.info.inputs.read([row.x])
-            served.follower.teach_ahead(Event.of(row, given.row, None, x))
+            served.follower.teach_ahead(Event.of(row, feedback.row, None, x))
 
     def count(self) -> None:
         """Follow the rows that were written, most of which are taught already."""

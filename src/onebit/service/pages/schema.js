@@ -20,7 +20,7 @@ export const describeType = (root, schema) => {
   if (target.type === "array") return target.items ? `list of ${describeType(root, target.items)}` : "list";
   if (target.properties) return name ?? target.title ?? "object";
   if (target.type === "object" && target.additionalProperties?.type) return `object of ${describeType(root, target.additionalProperties)}`;
-  return { string: "text", integer: "whole number", boolean: "true or false" }[target.type] ?? target.type ?? "anything";
+  return target.type ?? "anything";
 };
 
 // Describe the bounds of a length or a number: "1 to 200 characters", "at least 2 entries", "0 to 1".

@@ -253,7 +253,7 @@ def assert_stops_when(true: Callable[[subprocess.Popen[str]], bool], folder: Pat
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
     assert process.returncode == 130
-    assert "what is done is kept" in said
+    assert "finished runs are kept" in said
     assert "Traceback" not in said
 
 
