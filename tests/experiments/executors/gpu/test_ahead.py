@@ -39,7 +39,7 @@ class Processes:
         self.asked, self.going, self.stopped = threading.Event(), threading.Event(), threading.Event()
         self.going.set()
 
-    def __call__(self, most: int) -> Processes:
+    def __call__(self) -> Processes:
         return self
 
     def call(self, function: Callable[..., None], *arguments: Any, what: str) -> bool:
