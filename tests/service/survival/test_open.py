@@ -220,7 +220,7 @@ def test_a_bad_disk_with_soon(tmp_path: Path, after: bool, monkeypatch: pytest.M
         with pytest.raises(UnavailableError, match="2 rows are waiting for the disk and will be retried"):
             task.flush()
         if not after:
-            with pytest.raises(UnavailableError, match="the disk is full; 2 rows wait"):
+            with pytest.raises(UnavailableError, match="the disk is full; 2 rows are waiting"):
                 task.decide([1.0, 2.0], id="two")
         assert task.decide([1.0, 2.0], id="two").id == "two"
         assert task.stats()["learnt"] == 1
@@ -474,7 +474,7 @@ def test_a_task_that_was_closed_while_the_disk_failed_knows_its_rows_when_it_is_
         with monkeypatch.context() as failing:
             failing.setattr(appender, "append", lambda group: _fail())
             task.feedback(task.decide([1.0, 1.0], id="one"), right=False)
-            with pytest.raises(UnavailableError, match="2 rows wait for the disk"):
+            with pytest.raises(UnavailableError, match="2 rows are waiting for the disk"):
                 task.close()
         with onebit.open(folder, "task", durable="soon") as again:
             again.feedback(again.decide([2.0, 1.0], id="two"), right=True)
