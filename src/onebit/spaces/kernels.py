@@ -58,7 +58,7 @@ class Kernel(NamedTuple):
                 f"kernel is {brief(text)}, but its degree must be a whole number from 1 to {LARGEST_DEGREE}"
             )
         if code == RBF and not 0.0 < number < 1e12:
-            raise InputError(f"kernel is {brief(text)}, but its gamma must be a positive number, as in rbf:0.5")
+            raise InputError(f"kernel is {brief(text)}, but its gamma must be a number above 0, as in rbf:0.5")
         return cls(code, number)
 
     def __str__(self) -> str:
