@@ -114,7 +114,7 @@ def test_a_task_from_its_beginning_to_its_end(service: Process, talk: Callable[.
 
         assert (await news.feedback(decided, right=True)).status == "accepted"
         assert (await news.feedback(decided.id, right=True)).status == "duplicate"
-        with pytest.raises(ServiceError, match="the first answer counts"):
+        with pytest.raises(ServiceError, match="the first feedback counts"):
             await news.feedback(decided.id, right=False)
         with pytest.raises(ServiceError, match="no decision 'nobody'") as refused:
             await news.feedback("nobody", right=False)
@@ -221,8 +221,8 @@ REFUSED: list[tuple[Callable[[Any], Any], str]] = [
     (lambda task: task.feedback_many(["a", "b"], [True, 0]), r"\[1\].right is 0, but must be true or false"),
     (lambda task: task.feedback_many(["a", "b"], rewards=[0.5, None]), r"\[1\].right, reward or truth is missing"),
     (lambda task: task.feedback_many(["a"], [True], truths=[1]), r"\[0\].truth cannot be given together with right"),
-    (lambda task: task.forget(["a"], before=1.0), "give ids, or before"),
-    (lambda task: task.forget(), "give ids, or before"),
+    (lambda task: task.forget(["a"], before=1.0), "give either ids or before"),
+    (lambda task: task.forget(), "give either ids or before"),
 ]
 
 

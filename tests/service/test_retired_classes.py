@@ -88,7 +88,7 @@ def test_what_cannot_be_retired(where: Where) -> None:
             for gone, sentence in (
                 (["z"], "'z'"),
                 (["b"], "the playable classes are"),
-                (["a", "a"], "each can be retired once"),
+                (["a", "a"], "each can be retired only once"),
                 (["a", "c"], "at least two must remain"),
             ):
                 with pytest.raises(InvalidError, match=sentence) as caught:
@@ -142,7 +142,7 @@ def test_whoever_loads_the_learner_does_not_play_them(call: Call, tmp_path: Path
         for number in range(20):
             found = learner.probabilities([float(number % 5), number % 3 - 1.0])
             assert [name for name, chance in found.items() if chance == 0.0] == ["b"]
-        with pytest.raises(onebit.InputError, match="no playable class"):
+        with pytest.raises(onebit.InputError, match="no class that can be played"):
             learner.decide([1.0, 2.0], among=["b"])
 
     run(work())
