@@ -360,7 +360,7 @@ def test_what_is_gone_stays_gone(where: Where) -> None:
             assert listed["status"] == "unknown"
             late = await outcome(service.feedback("fruit", [hint("d1", True, revise=True)]))
             assert isinstance(late, ConflictError)
-            assert "cannot be revised" in str(late)
+            assert "can no longer be revised" in str(late)
             before = (await states(service))["fruit"]
         assert (await restarted(where))["fruit"] == before
 

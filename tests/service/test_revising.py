@@ -340,7 +340,7 @@ def test_the_old_one_serves_until_the_new_one_is_there(where: Where, monkeypatch
 def test_many_revisions_are_one_replay(
     where: Where, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(learner_thread, "TOGETHER_S", 2.0)
+    monkeypatch.setattr(learner_thread, "GATHER_REVISIONS_S", 2.0)
 
     async def work() -> None:
         async with service_in(where) as service:
