@@ -60,7 +60,7 @@ class Processes:
 def processes(monkeypatch: pytest.MonkeyPatch) -> Processes:
     made = Processes()
     monkeypatch.setattr(ahead, "CompilingProcesses", made)
-    monkeypatch.setattr(ahead, "kept_for", lambda shape, layout: SimpleNamespace(is_there=False))
+    monkeypatch.setattr(ahead, "find_cached_kernel", lambda shape, layout: SimpleNamespace(is_there=False))
     return made
 
 
@@ -99,7 +99,7 @@ def test_what_goes_on_is_ended(processes: Processes) -> None:
 def test_nothing_is_built_that_is_there_or_cannot_be_kept(
     kept: Any, processes: Processes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ahead, "kept_for", lambda shape, layout: kept)
+    monkeypatch.setattr(ahead, "find_cached_kernel", lambda shape, layout: kept)
     builder = KernelBuilder(1)
     builder.build(KERNELS)
     builder.wait(KERNELS[0])
@@ -124,7 +124,7 @@ def test_a_kernel_that_no_other_process_builds_is_built_when_it_is_used_and_that
     def refuse(*command: Any, **options: Any) -> None:
         raise OSError(11, "too many processes")
 
-    monkeypatch.setattr(ahead, "kept_for", lambda shape, layout: SimpleNamespace(is_there=False))
+    monkeypatch.setattr(ahead, "find_cached_kernel", lambda shape, layout: SimpleNamespace(is_there=False))
     if refusal == "start":
         monkeypatch.setattr(subprocess, "Popen", refuse)
     elif refusal == "death":

@@ -70,7 +70,7 @@ STREAMS = {
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> Device:
     made = imagine(monkeypatch)
-    monkeypatch.setattr(executors, "trouble", lambda: None)
+    monkeypatch.setattr(executors, "find_problem", lambda: None)
     monkeypatch.setattr(executors, "is_installed", lambda: True)
     monkeypatch.setattr(launch, "FIRST_ROUNDS", 10)
     return made
@@ -542,8 +542,8 @@ def test_a_sweep_whose_fresh_runs_do_not_pay_says_each_place_once(gpu: Device, m
     assert found.cost.where == f"{NAME} and {ThreadsExecutor(2).where} (few rounds)"
 
 
-@pytest.mark.parametrize("missing", ["is_installed", "trouble"])
+@pytest.mark.parametrize("missing", ["is_installed", "find_problem"])
 def test_auto_is_threads_where_there_is_no_gpu(missing: str, gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    answers: dict[str, Callable[[], Any]] = {"is_installed": lambda: False, "trouble": lambda: "none"}
+    answers: dict[str, Callable[[], Any]] = {"is_installed": lambda: False, "find_problem": lambda: "none"}
     monkeypatch.setattr(executors, missing, answers[missing])
     assert isinstance(make_executor("auto"), ThreadsExecutor)
