@@ -110,7 +110,7 @@ BAD = {
     "columns of a folder": ([".", "news", "--x", "a"], "is the folder of a service"),
     "columns of lines": (["log.vw", "--right", "a"], "names a column"),
     "no such learner": (["log.vw", "--learner", "bandtron"], "'banditron'"),
-    "a learner that needs labels": (["log.vw", "--learner", "perceptron"], "full information"),
+    "a learner that needs labels": (["log.vw", "--learner", "perceptron"], "learns from labels"),
     "no such parameter": (["log.vw", "--learner", "bpa", "--set", "exploraton=1"], "'exploration'"),
     "other classes": (["log.vw", "--classes", "1,2"], "there is no class 3"),
     "classes of a file that has others": (["clicks.vw", "--costs=-1,0", "--classes", "a,b"], "there is no class 3"),

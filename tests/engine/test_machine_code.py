@@ -84,7 +84,7 @@ def test_every_argument_arrives_as_python_has_it(loop: CompiledLoop, vector: Any
 
 
 def test_an_exception_is_said_and_not_swallowed(loop: CompiledLoop) -> None:
-    with pytest.raises(OnebitError, match="listen raised an exception; with NUMBA_DISABLE_JIT=1"):
+    with pytest.raises(OnebitError, match="listen raised an exception; set NUMBA_DISABLE_JIT=1"):
         loop((1, 1.0), space(), np.zeros(2), MOST, 13, 0.0, np.zeros(6))
 
 
@@ -127,5 +127,5 @@ def test_what_asks_something_of_python_is_refused() -> None:
         print(number)
         return number
 
-    with pytest.raises(LoweringError, match="a loop runs without Python"):
+    with pytest.raises(LoweringError, match="a compiled loop cannot call Python"):
         numba.njit(pipeline_class=LoopCompiler, **OPTIONS)(chatty).compile((numba.int64,))

@@ -706,7 +706,7 @@ def test_options_that_cannot_be() -> None:
             f"max_support is {wrong!r}, but must be a whole number"
         )
     for alone in ({"max_support": 10}, {"max_support": None}):
-        assert "give kernel as well" in sentence(**alone)
+        assert "needs a kernel: give `kernel` as well" in sentence(**alone)
     assert "takes no bias" in sentence(kernel="rational", bias=True)
 
 
@@ -721,7 +721,7 @@ def test_weights_and_support_are_not_for_everyone() -> None:
     assert "learner.runtime.support" in refused(lambda: with_kernel.weights)
     assert len(with_kernel.runtime.support) == 0
     assert "learner.weights" in refused(lambda: learner_with("banditron", None).runtime.support)
-    assert "seen no x" in refused(lambda: onebit.Banditron(classes=2, kernel="rbf").runtime.support)
+    assert "has not seen any x yet" in refused(lambda: onebit.Banditron(classes=2, kernel="rbf").runtime.support)
 
 
 def test_kernels_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -738,7 +738,7 @@ def test_kernels_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> No
     for wrong, words in (
         ("kernel=rbff", "did you mean 'rbf'"),
         ("kernel=rbf:0", "gamma must be a number above 0"),
-        ("max_support=50", "give kernel as well"),
+        ("max_support=50", "needs a kernel: give `kernel` as well"),
     ):
         code, text = call(wrong)
         assert (code, words in text) == (2, True), text

@@ -117,9 +117,9 @@ def list_events(
     due after the last round never comes. For a part of a stream, `numbers` has the stream numbers of its rounds, and
     the first `waiting` of them were decided before it: events then use the round numbers within the part.
 
-    >>> [(int(event) // EVENT, int(event) % EVENT) for event in events_of(np.array([0, 2, -1, 3]))]
+    >>> [(int(event) // EVENT, int(event) % EVENT) for event in list_events(np.array([0, 2, -1, 3]))]
     [(0, 3), (1, 1), (2, 1), (1, 2), (3, 3)]
-    >>> [(int(event) // EVENT, int(event) % EVENT) for event in events_of(np.array([7, 6, 9]), np.array([4, 6, 7]), 1)]
+    >>> [(int(event) // EVENT, int(event) % EVENT) for event in list_events(np.array([7, 6, 9]), np.array([4, 6, 7]), 1)]
     [(1, 3), (2, 1), (0, 2)]
     """
     rounds = np.arange(len(answers))
