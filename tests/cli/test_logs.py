@@ -388,7 +388,10 @@ def test_evaluate_says_how_many_were_never_answered(call: Call, folder: Path, co
     _, out, _ = call("evaluate", str(folder), "places", "--learner", "bpa", "--json")
     printed = json.loads(out)
     assert (printed["rounds"], printed["unanswered"]) == (HEARD, ROUNDS - HEARD)
-    assert any(f"{ROUNDS - HEARD:,} of {ROUNDS:,} decisions were answered too late or never" in one for one in printed["warnings"])
+    assert any(
+        f"{ROUNDS - HEARD:,} of {ROUNDS:,} decisions were answered too late or never" in one
+        for one in printed["warnings"]
+    )
     assert json.loads(call("evaluate", str(coins), "coins", "--learner", "bpa", "--json")[1])["unanswered"] == 0
 
 
