@@ -1,4 +1,4 @@
-"""The errors and the warning of onebit: each error is an `OnebitError` and a matching built-in one."""
+"""Errors and the warning of onebit; each error subclasses `OnebitError` and a built-in exception."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ class BanditClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Iterable[Any] | None = None) -> Self:
-        """Continue with more rows, in this order; if a row is refused, none is learnt.
+        """Continue training on more rows, in the given order; if a row is refused, none is learnt.
 
         The first call needs `classes`: all labels that may occur.
         """
@@ -160,7 +160,7 @@ class BanditClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return X, y
 
     def _make_learner(self, classes: NDArray[Any]) -> Learner:
-        """Return a new learner of these classes."""
+        """Return a new learner for these classes."""
         options = check_options(self.options, classes="y", seed="random_state")
         state = self.random_state
         is_seed = isinstance(state, int | np.integer)

@@ -165,5 +165,5 @@ def count_lists(among: Labels) -> int:
 
 
 def repack_list(among: Labels, row: int) -> Labels:
-    """Return the list of one round, packed by itself."""
+    """Return the candidates of one round as a packed array of their own."""
     return pack_candidates([candidates_at(among, row)], is_complete_at(among, row)) if len(among) else ALL_CLASSES

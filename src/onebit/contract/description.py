@@ -1,4 +1,4 @@
-"""Reports of a learner: its error, its members, how much it explores, and whether that paid off."""
+"""Reports on a learner: its error, its members, how much it explores, and whether that paid off."""
 
 from __future__ import annotations
 

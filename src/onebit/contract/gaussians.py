@@ -17,7 +17,7 @@ FINE = 5e-4  # largest product of the changes of two distributions within a cell
 
 
 def normal(draws: Draws, index: int) -> float:
-    """Return a standard normal number from the uniform ones at `index` and the next (Box and Muller 1958)."""
+    """Return a standard normal draw from the uniform draws at `index` and `index + 1` (Box-Muller)."""
     return math.sqrt(-2.0 * math.log(1.0 - uniform(draws, index))) * math.cos(2.0 * math.pi * uniform(draws, index + 1))
 
 

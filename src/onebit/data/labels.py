@@ -1,4 +1,4 @@
-"""Conversion of labels of any name to class indices, in memory or block by block from a file."""
+"""Conversion of arbitrary labels to class indices, in memory or block by block from a file."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def convert_file(
 def _cached_arrays(
     folder: Path, purpose: str, write: Callable[[], dict[str, Any]]
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Return the arrays in a folder of the cache, memory-mapped, and the facts about them.
+    """Return the memory-mapped arrays of a cache folder and their metadata.
 
     Unless the folder is complete, `write` first writes the arrays into it and returns the facts.
     """

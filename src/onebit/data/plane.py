@@ -100,7 +100,7 @@ def strong2d(rounds: int, seed: int, margin: float = 0.1) -> Iterator[Labelled]:
 
 
 def strong2d_vectors() -> Points:
-    """Return one vector per class, for rows of three columns; their squared lengths sum to one."""
+    """Return one vector per class that separates rows of three columns; squared lengths sum to one."""
     return np.column_stack([_DIRECTIONS, np.full(3, -_CUT_DISTANCE)]) / math.sqrt(3.0 * (1.0 + _CUT_DISTANCE**2))
 
 

@@ -273,7 +273,7 @@ def _make_fixed_source(
 
 
 def _hash_content(data: Dataset) -> str:
-    """Hash rows and labels that were given as values."""
+    """Return a hash of the content of an in-memory data set."""
     digest = hashlib.blake2b(repr(data.classes).encode(), digest_size=12)
     X = data.X
     parts = [X.data, X.indices, X.indptr] if hasattr(X, "indptr") else [X]

@@ -219,7 +219,7 @@ class Stream:
             yield data, schedule._replace(rewards=rewards, corrections=self.corrected)
 
     def _pieces(self, rows: Iterable[tuple[Dataset, NDArray[np.int64]]], seed: int) -> Iterator[Piece]:
-        """Yield consecutive rounds with their labels, after noise and drift, and their candidates."""
+        """Yield the stream in pieces: rows, labels with noise and drift applied, and candidates."""
         changes: list[LabelChange] = []
         draw: Callable[[NDArray[np.int64]], CandidateSets] | None = None
         for number, (data, order) in enumerate(rows):

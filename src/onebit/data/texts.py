@@ -42,7 +42,7 @@ class Encoder:
         return np.repeat(np.arange(len(texts)), counts), np.concatenate(columns), np.repeat(values, counts)
 
     def _columns(self, names: Collection[str]) -> NDArray[np.int64]:
-        """Return the columns of distinct names."""
+        """Hash distinct names to columns, and mark these as used."""
         columns = hash_columns(names, BUCKETS).astype(np.int64)
         self._used[columns] = True
         return self._start + columns

@@ -183,7 +183,7 @@ def _compile_or_call(rule: Rule, space: Any, loop: Callable[..., int], folder: P
 
 @contextmanager
 def helped_by(processes: CompilingProcesses | None) -> Iterator[None]:
-    """Let these processes compile for this thread while this process is busy compiling something else."""
+    """Let helper processes compile for this thread while this process compiles something else."""
     before = _helpers.set(processes)
     try:
         yield

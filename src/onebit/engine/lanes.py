@@ -1,4 +1,4 @@
-"""Sixteen numbers at a time, for loops that the compiler by itself would not fully vectorise.
+"""Lanes of sixteen numbers, to vectorise loops that the compiler would not fully vectorise itself.
 
 The compiler vectorises a plain loop only behind a run-time check that the arrays do not overlap, and does the
 remainder one by one. Here arrays are read and written in lanes of sixteen, which is one register in single precision,

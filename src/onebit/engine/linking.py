@@ -139,7 +139,7 @@ def _mark_inlined(module: ir.Module) -> ir.Module:
 
 
 def _link_libraries(module: Any, libraries: Iterable[Any]) -> None:
-    """Link everything that libraries reach into a module, callers first.
+    """Link into a module everything that the libraries depend on, callers first.
 
     Callers come first so that functions nobody calls are left out.
     """

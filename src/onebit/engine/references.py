@@ -60,7 +60,7 @@ class ReferenceModel(models.PrimitiveModel):  # type: ignore[misc]
 
 @infer_getattr
 class ReferenceFields(AttributeTemplate):  # type: ignore[misc]
-    """The types of the fields of a reference."""
+    """Numba typing template that resolves the type of a reference's field."""
 
     key = Reference
 

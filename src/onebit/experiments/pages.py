@@ -248,7 +248,7 @@ def describe_sweep(sweep: Sweep) -> list[str]:
 
 
 def settings_table(sweep: Sweep) -> Table:
-    """Return the sweep's settings on the tuning streams, best first, with the chosen one marked."""
+    """Return a table of the sweep's settings and tuning results, best first, the chosen one marked."""
     rewarded = sweep.stream.source.rewards
     names = list(sweep.grid.axes)
     chosen = None if sweep.chosen is None else sweep.summaries[sweep.chosen]

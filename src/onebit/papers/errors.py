@@ -152,7 +152,7 @@ class ErrorsPlan(ItemPlan):
 
 
 class ClaimsPlan(ErrorsPlan):
-    """The plan of an item of claims; its runs are those of the item that it refers to."""
+    """The plan of an item that only makes claims, on the runs of the item that it refers to."""
 
     def trials(self) -> list[Trial]:
         """Return the trials of each claim's learners on its data, with every seed."""

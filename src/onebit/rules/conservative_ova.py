@@ -122,7 +122,7 @@ def fewer_classes(params: ConservativeOVA, count: int) -> ConservativeOVA:
 
 
 def gather(params: ConservativeOVA, scores: Vector, candidates: Labels, out: Vector) -> None:
-    """Write the scores of the candidates' columns: of the classes, of pairs of candidates, or all."""
+    """Write the candidates' scores: one per class, one per pair, or all columns, by coding."""
     if params.coding == Coding.ONE_VS_ALL:
         gather_heads(params, scores, candidates, out)
     elif params.coding == Coding.MATRIX:

@@ -127,7 +127,7 @@ class TaskInfo:
 
 
 class _Created(NewTask):
-    """The detail of the change that created a task; it has every field of `CREATED`.
+    """The stored detail of a task's creation; every field listed in `CREATED` is required.
 
     Fields that a newer onebit adds are ignored.
     """

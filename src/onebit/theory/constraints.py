@@ -87,7 +87,7 @@ class MarginRows:
         return np.asarray(self.values @ vectors.T)
 
     def gram(self, numbers: Labels) -> Numbers:
-        """Return the Gram matrix of these rows."""
+        """Return the Gram matrix of the rows at the given indices."""
         rows = self.values[numbers]
         product = rows @ rows.T
         return np.asarray(product if isinstance(product, np.ndarray) else product.toarray())

@@ -99,7 +99,7 @@ def basis_contributions(basis: Basis, x: NDArray[Any], slopes: Numbers, constant
 
 
 def shortened_contributions(space: AutoDenseArrays, slopes: Numbers, constant: float) -> Contributions:
-    """Return contributions from the slopes along components as shaped clusters see them.
+    """Return contributions from slopes along the shortened components that the shaped members use.
 
     They see far rows shortened.
     """
@@ -139,7 +139,7 @@ def wave_slopes(waves: Waves, row: NDArray[Any], factor: float, weights: Numbers
 
 
 def cluster_contributions(clusters: Clusters, units: NDArray[Any], sides: Numbers, known: bool) -> Contributions:
-    """Return contributions to the clusters' log-likelihoods; 0 before there are two rows (`known`)."""
+    """Return each value's contribution to the clusters' log-likelihoods; zeros unless `known`."""
     values = np.zeros(len(units))
     for head in np.flatnonzero(sides) if known else ():
         centre, precision = clusters.shapes[head, [CENTRE, PRECISION]].astype(np.float64)

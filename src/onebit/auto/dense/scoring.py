@@ -206,7 +206,7 @@ def score_on_basis(space: AutoDenseArrays, x: NDArray[Any]) -> None:
 
 
 def waves_of_columns(space: AutoDenseArrays) -> bool:
-    """Return True if the correcting member's waves are of columns, not of principal components."""
+    """Return True if the correcting member computes its waves from columns, not components."""
     return bool(space.more_waves.directions.shape[0] == space.scaled_row.shape[0])
 
 

@@ -142,7 +142,7 @@ def write_direction(x: NDArray[Any], squares: float, view: NDArray[Any]) -> None
 
 
 def write_centred(statistics: FeatureStatistics, x: NDArray[Any], view: NDArray[Any]) -> None:
-    """Write x minus its mean, in units of the usual distance from it; far rows are shortened."""
+    """Write x minus the mean row, in units of the usual distance from it; far rows are shortened."""
     width, squares = x.shape[0], 0.0
     mean = statistics.scales[MEAN]
     for column in range(width):

@@ -1,4 +1,4 @@
-"""How the space of `auto` for sparse rows learns from feedback."""
+"""Learning from feedback in the sparse-row space of `auto`."""
 
 from __future__ import annotations
 

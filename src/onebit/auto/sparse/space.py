@@ -129,7 +129,7 @@ class AutoSparse(AutoSparseArrays, Space):
         return np.flatnonzero(self.counts == 0.0).tolist()
 
     def report(self) -> MembersReport:
-        """Return each member's share in how far the classes played led lately; equal before any learning."""
+        """Return each member's share of the played classes' recent lead; equal before any learning."""
         bayes, regression = float(self.facts[LED_BAYES]), float(self.facts[LED_SCORE])
         share = bayes / (bayes + regression) if bayes + regression > 0.0 else 0.5
         return MembersReport(

@@ -26,7 +26,7 @@ LOG = logging.getLogger("onebit.service")
 
 
 class Compiler:
-    """Builds learners that are ready to decide and learn. Call it off the event loop."""
+    """Builder of compiled learners, ready to decide and learn. Call it off the event loop."""
 
     def __init__(self, apart: bool, rules: Sequence[str] = ()) -> None:
         self._apart, self._rules = apart, list(rules)

@@ -42,7 +42,7 @@ class DriftDetector:
     alarms: list[Alarm] = field(default_factory=list)
 
     def add(self, seq: int, time: float, worth: float, classes: int, feedback: int) -> None:
-        """Update with the `feedback`-th feedback, and raise an alarm if it shows drift.
+        """Update the detector with one feedback; record an alarm if drift is detected.
 
         A reward becomes a bit that is right with that probability, drawn from the number of the row.
         """

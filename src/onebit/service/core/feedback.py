@@ -304,7 +304,7 @@ def _refuse_repeated(requests: Sequence[FeedbackRequest]) -> None:
 def _match_decision(
     info: TaskInfo, request: FeedbackRequest, word: LatestFeedback, record: DecisionRow | DecisionHead, where: str
 ) -> LatestFeedback:
-    """Raise InvalidError if feedback does not fit its decision; return it with `right` set from a truth."""
+    """Return the feedback with `right` derived from its truth; raise InvalidError if it does not fit."""
     if record.mode == "shadow" and request.shown is None:
         raise InvalidError(
             f"{where}shown is missing: the decision was made in shadow mode, so say what was shown", f"{where}shown"

@@ -235,7 +235,7 @@ class LearnerThread:
     # --- revisions ---------------------------------------------------------------------------------------------------
 
     def _learn_revisions(self) -> None:
-        """Replay the log for one task at a time after feedback was revised too late.
+        """Replay the log, one task at a time, where feedback was revised after it was learnt.
 
         The learner keeps deciding meanwhile. The result is that of a log with the latest feedback on each decision in place of the first. So the log is replayed
         from the last snapshot before the first revised row, and the result replaces the state of the learner. Revisions that arrive close together, or

@@ -36,7 +36,7 @@ class ShadowRounds:
             ring.add(getattr(scores, name))
 
     def summarize(self, window: int) -> dict[str, Any]:
-        """Return the estimate in the form of `replies.ShadowStats`."""
+        """Return the estimate as the fields of `replies.ShadowStats`."""
         last = {name: ring.last(window) for name, ring in self._rings.items()}
         none = np.zeros(len(last["weight"]))  # there is no reward model here
         estimate = snips(Scores(**last, expected=none, predicted=none, missing_expected=none))

@@ -281,7 +281,7 @@ class OpenTask:
             self._log.flush()
 
     def close(self) -> None:
-        """Write everything to disk, save a snapshot, and release the log with its last open task.
+        """Write everything to disk and save a snapshot; the last open task to close releases the log.
 
         Closing twice does no harm.
         """

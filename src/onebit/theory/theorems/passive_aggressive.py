@@ -51,7 +51,7 @@ def lemma2_for_any_rows(norm: float, losses: Numbers, squared: Numbers) -> float
 
 
 def lemma3(norm: float, losses: Numbers, longest: float, aggressiveness: float) -> float:
-    """Return the bound on PA-II's sum l^2."""
+    """Return Lemma 3's bound on PA-II's sum of squared losses."""
     total = float(np.square(losses).sum())
     return (longest**2 + 0.5 / aggressiveness) * (norm**2 + 2.0 * aggressiveness * total)
 

@@ -311,7 +311,7 @@ class TranslatedConnection:
 
 @contextmanager
 def _permit_deletes(connection: TranslatedConnection, order: Forgetting, seq: int) -> Iterator[None]:
-    """Permit deletes in the open transaction; then delete the ids, and the snapshots from before `seq`."""
+    """Permit deletes within the block; on exit, delete the ids and the snapshots before `seq`."""
     connection.execute("SELECT pg_advisory_xact_lock(?, ?)", (LOCKS, SNAPSHOTS))
     connection.execute("SET LOCAL onebit.forgetting TO 'on'")
     ids = [identity for (identity,) in connection.execute(order.decision_ids, order.values)]

@@ -136,7 +136,7 @@ PROTOCOL = 1  # of what nodes write and how they follow it; raised when older no
 
 
 class Fence(NamedTuple):
-    """What all nodes of a log must have in common to write the same rows and compute the same results."""
+    """Properties in which all nodes of a log must agree to compute the same rows and results."""
 
     protocol: int
     cpu: str
