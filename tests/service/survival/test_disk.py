@@ -336,7 +336,7 @@ def test_a_log_that_cannot_be_read_for_a_moment_is_no_fault_of_whoever_asks(
                 for look in (service.decision("fruit", "a"), service.decisions("fruit")):
                     with pytest.raises(UnavailableError):
                         await look
-            await decided(service, "b")
+            await service.decision("fruit", "a")
             assert service.failing is None
 
     run(work())
