@@ -207,7 +207,8 @@ def test_a_worker_with_another_version_is_refused(two: Any, executor: ClusterExe
     two.run(pretend, "onebit 0.0.1")
     try:
         with pytest.raises(
-            OnebitError, match=r"a worker on \S+ has onebit 0\.0\.1, but the command runs with onebit .* install the same"
+            OnebitError,
+            match=r"a worker on \S+ has onebit 0\.0\.1, but the command runs with onebit .* install the same",
         ):
             come(executor, trials_on(stream(X, Y), 5))
     finally:
