@@ -99,7 +99,7 @@ def decide(
             rows |= yield from _find_existing(core, served, list(undecided), undecided)
             missing = [identity for identity in undecided if identity not in rows]
             yield LookUp(lambda reader, missing=missing: refuse_forgotten(reader, served.info, missing))  # type: ignore[misc]
-    return list(map(rows.__getitem__, ids))
+    return [rows[identity] for identity in ids]
 
 
 def _parse_requests(
@@ -149,11 +149,9 @@ def _make_decisions(
     assumptions: Assumptions,
 ) -> Plan[dict[str, DecisionRow]]:
     """Make and log new decisions. Raise RowsTakenError if somebody else decided an id first."""
-    ids, parsed, task, size = list(requests), list(requests.values()), served.info.number, 0
-    for request in parsed:
-        size += len(request.x.stored)
+    ids, parsed, task = list(requests), list(requests.values()), served.info.number
     at_once, rows = _rows_at_once(served), list[DecisionRow]()
-    is_small = size < BYTES_AT_ONCE and len(parsed) <= at_once
+    is_small = len(parsed) <= at_once and sum(len(request.x.stored) for request in parsed) < BYTES_AT_ONCE
     for start, end in [(0, len(parsed))] if is_small else _split_rows(served, parsed, at_once):
         if not is_small:
             yield Turn()
@@ -262,12 +260,9 @@ def _split_rows(served: ServedTask, requests: Sequence[ParsedRequest], most: int
 def _choose(served: ServedTask, ids: list[str], requests: Sequence[ParsedRequest], first: int, single: bool) -> Choices:
     """Return the choices of the current learner; raise InvalidError naming the x that it rejects."""
     inputs, replicas, retired = served.info.inputs, served.follower.replicas, served.info.retired
-    xs, terms = list[Any](), list[RequestTerms]()
-    for request in requests:
-        xs.append(request.x.value)
-        terms.append(request.terms)
+    terms = [request.terms for request in requests]
     try:
-        return replicas.decide(inputs.stack(xs), ids, terms, retired)
+        return replicas.decide(inputs.stack([request.x.value for request in requests]), ids, terms, retired)
     except UnavailableError:
         raise
     except OnebitError:
